@@ -1,0 +1,127 @@
+# Every target works from a fresh clone with Go, GNU make, bash and a C compiler (the race detector needs one).
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# `go test ./...` silently skips nested modules, so every target below walks all go.mod files of the tree. The
+# expected count makes a module that was lost, or added without thought, fail the build: root, examples,
+# benchmarks, internal/tools.
+MODULES          := $(sort $(patsubst ./%,%,$(patsubst %/,%,$(dir $(shell find . -name .git -prune -o -name go.mod -print)))))
+MODULES_EXPECTED := 4
+
+# -count=1: some tests read files that go's test cache does not know of.
+TESTFLAGS ?= -count=1
+FUZZTIME  ?= 30s
+BENCH     ?= .
+BENCHFLAGS ?= -benchmem -timeout=30m
+DEMOFLAGS ?=
+
+STATICCHECK := $(CURDIR)/.bin/staticcheck
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: ## Run the retry storm with and without the SDK on loopback servers, under a minute (DEMOFLAGS="-depth 5")
+	@cd examples
+	go run ./storm $(DEMOFLAGS)
+
+.PHONY: test
+test: modules ## Test every module with the race detector, then the allocation guards without it
+	@failed=() guarded=0
+	log=$$(mktemp)
+	trap 'rm -f "$$log"' EXIT
+	for module in $(MODULES); do
+		printf '== %s (race)\n' "$$module"
+		(cd "$$module" && go test -race $(TESTFLAGS) ./...) 2>&1 | tee "$$log" || failed+=("$$module (race)")
+		if ! grep '^ok' "$$log" | grep -qv 'no tests to run'; then
+			failed+=("$$module (no package of it passed a test)")
+		fi
+	done
+	# The race detector changes what allocates. Tests that count allocations are named ..._NoRace or ...Allocs.
+	for module in $(MODULES); do
+		printf '== %s (no race: _NoRace, Allocs)\n' "$$module"
+		(cd "$$module" && go test -vet=off $(TESTFLAGS) -run '_NoRace$$|Allocs' ./...) 2>&1 | tee "$$log" || failed+=("$$module (no race)")
+		if grep '^ok' "$$log" | grep -qv 'no tests to run'; then guarded=$$((guarded + 1)); fi
+	done
+	if ((guarded == 0)); then failed+=("no test named _NoRace or Allocs ran in any module"); fi
+	if (($${#failed[@]})); then
+		printf 'FAILED: %s\n' "$${failed[@]}" >&2
+		exit 1
+	fi
+	echo "all $(words $(MODULES)) modules passed: $(MODULES)"
+
+.PHONY: modules
+modules: # Fails when the number of go.mod files is not the expected one
+	@if (($(words $(MODULES)) != $(MODULES_EXPECTED))); then
+		echo "found $(words $(MODULES)) modules ($(MODULES)), want $(MODULES_EXPECTED): restore the lost go.mod, or change MODULES_EXPECTED in the Makefile" >&2
+		exit 1
+	fi
+
+.PHONY: lint
+lint: $(STATICCHECK) ## Run gofmt, go vet and staticcheck over every module
+	@failed=()
+	unformatted=$$(find . -name .git -prune -o -name '*.go' -exec gofmt -l {} +) || failed+=("gofmt could not read a file")
+	if [[ -n $$unformatted ]]; then
+		printf 'not formatted (run gofmt -w): %s\n' $$unformatted
+		failed+=(gofmt)
+	fi
+	for module in $(MODULES); do
+		printf '== %s\n' "$$module"
+		(cd "$$module" && go vet ./...) || failed+=("$$module (vet)")
+		(cd "$$module" && "$(STATICCHECK)" ./...) || failed+=("$$module (staticcheck)")
+	done
+	if (($${#failed[@]})); then
+		printf 'FAILED: %s\n' "$${failed[@]}" >&2
+		exit 1
+	fi
+	echo "lint: $(words $(MODULES)) modules clean"
+
+# The version is pinned by the tool directive of internal/tools/go.mod, a module of its own so that no user of the
+# SDK downloads it.
+$(STATICCHECK): internal/tools/go.mod internal/tools/go.sum
+	@cd internal/tools
+	go build -o "$@" honnef.co/go/tools/cmd/staticcheck
+
+.PHONY: fuzz
+fuzz: ## Fuzz every target of every module for FUZZTIME each (30s)
+	@targets=$$(grep -rnoE --include='*_test.go' --exclude-dir=.git '^func Fuzz[A-Za-z0-9_]*' . | sed -E 's|^(.*)/[^/]+:[0-9]+:func (Fuzz.*)$$|\1 \2|' | sort)
+	total=$$(grep -c . <<<"$$targets" || true)
+	if ((total == 0)); then echo 'no fuzz target found' >&2; exit 1; fi
+	n=0 failed=()
+	log=$$(mktemp)
+	trap 'rm -f "$$log"' EXIT
+	while read -r dir name; do
+		n=$$((n + 1))
+		printf '== %d/%d %s %s (%s)\n' "$$n" "$$total" "$$dir" "$$name" "$(FUZZTIME)"
+		(cd "$$dir" && go test -run '^$$' -fuzz "^$$name\$$" -fuzztime "$(FUZZTIME)" .) </dev/null 2>&1 | tee "$$log" || failed+=("$$dir $$name")
+		# go test succeeds when the target is not in the build, behind a build tag for instance.
+		if ! grep -q '^fuzz: elapsed' "$$log"; then failed+=("$$dir $$name (was not fuzzed)"); fi
+	done <<<"$$targets"
+	if (($${#failed[@]})); then
+		printf 'FAILED: %s\n' "$${failed[@]}" >&2
+		exit 1
+	fi
+	echo "fuzz: $$total targets, no failure"
+
+.PHONY: bench
+bench: ## Measure the cost against other libraries, as ratios of one run (BENCH=pattern)
+	@cd benchmarks
+	go test -run '^$$' -bench '$(BENCH)' $(BENCHFLAGS) ./...
+
+.PHONY: mutants
+mutants: ## Break each guarded invariant in a copy and demand that its test goes red
+	@go run ./internal/mutants/run
+
+.PHONY: api
+api: ## Write the exported API of every public package to api/*.txt
+	@go test -count=1 -run '^TestAPI$$/^is_recorded$$' ./internal/architecture -update
+
+.PHONY: tidy
+tidy: ## Tidy the go.mod of every module and format every file
+	@for module in $(MODULES); do (cd "$$module" && go mod tidy); done
+	find . -name .git -prune -o -name '*.go' -exec gofmt -w {} +

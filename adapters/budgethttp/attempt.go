@@ -1,0 +1,303 @@
+package budgethttp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/baggage"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/otelprop"
+	"github.com/chainbudget/chainbudget-go/profiles"
+)
+
+// attempt is one request on the wire, and its context. What watches net/http's connections is made only when net/http
+// asks for it, so that a base that never does costs nothing.
+type attempt struct {
+	engine.Attempt
+	x *exchange
+
+	values  [2]string // backing of the two header values that the attempt writes
+	body    responseBody
+	sent    *requestBody
+	drained bool
+
+	traceMu sync.Mutex
+	trace   *httptrace.ClientTrace
+	conns   []connection
+	asked   bool // net/http began to look for a connection
+	lease   bool // the request carries tokens
+	stopped bool // a replay was stopped
+}
+
+// connection is one that net/http got for the attempt.
+type connection struct {
+	conn  net.Conn
+	http2 bool
+}
+
+// errReplay is the cause of an attempt that net/http would have sent a second time.
+var errReplay = errors.New("chainbudget: the connection died before an answer came; net/http's own replay was stopped")
+
+// Value implements [context.Context].
+func (a *attempt) Value(key any) any {
+	if key == traceKey {
+		return a.clientTrace()
+	}
+	if _, ok := key.(exchangeKey); ok {
+		return a.x
+	}
+	return a.Attempt.Value(key)
+}
+
+// traceKey is the key under which net/http looks for a ClientTrace.
+var traceKey = func() any {
+	var probe keyProbe
+	httptrace.ContextClientTrace(&probe)
+	return probe.key
+}()
+
+// keyProbe is a context that remembers what it was asked for.
+type keyProbe struct {
+	context.Context
+	key any
+}
+
+func (p *keyProbe) Value(key any) any {
+	p.key = key
+	return nil
+}
+
+// clientTrace returns the hooks that watch for replays, composed with the caller's own.
+func (a *attempt) clientTrace() *httptrace.ClientTrace {
+	a.traceMu.Lock()
+	defer a.traceMu.Unlock()
+	if a.trace == nil {
+		ours := &httptrace.ClientTrace{GetConn: a.getConn, GotConn: a.gotConn}
+		a.trace = httptrace.ContextClientTrace(httptrace.WithClientTrace(a.x.Parent(), ours))
+	}
+	return a.trace
+}
+
+func (a *attempt) getConn(string) {
+	a.traceMu.Lock()
+	a.asked = true
+	stop := len(a.conns) > 0 && a.mustStop()
+	a.stopped = a.stopped || stop
+	a.traceMu.Unlock()
+	if stop {
+		a.Cancel(errReplay)
+	}
+}
+
+func (a *attempt) gotConn(info httptrace.GotConnInfo) {
+	c := connection{conn: info.Conn}
+	if t, ok := info.Conn.(*tls.Conn); ok {
+		c.http2 = t.ConnectionState().NegotiatedProtocol == "h2"
+	}
+	a.traceMu.Lock()
+	again := len(a.conns) > 0
+	if again && a.conns[len(a.conns)-1].conn == c.conn {
+		c.http2 = true // HTTP/1 never takes a dead connection twice
+		a.conns[0].http2 = true
+	}
+	stop := again && a.mustStop()
+	a.stopped = a.stopped || stop
+	a.conns = append(a.conns, c)
+	a.traceMu.Unlock()
+	if !again {
+		return
+	}
+	a.x.Dependency().SDK().HiddenRepeat()
+	if stop {
+		a.Cancel(errReplay)
+		if !c.http2 && info.Conn != nil {
+			info.Conn.Close() // the request would be written whatever its context says
+		}
+	}
+}
+
+// mustStop reports whether one more sending must not happen. HTTP/2 repeats only what the server has not processed, so
+// one repetition is free; HTTP/1 repeats what may have been processed, and a lease must not arrive twice.
+func (a *attempt) mustStop() bool {
+	if a.conns[0].http2 {
+		return len(a.conns) >= 2
+	}
+	return a.lease
+}
+
+// rewound is GetBody for net/http, which asks for a second body only to send the request again.
+func (a *attempt) rewound() (io.ReadCloser, error) {
+	a.traceMu.Lock()
+	stop := len(a.conns) > 0 && a.mustStop()
+	a.stopped = a.stopped || stop
+	a.traceMu.Unlock()
+	if stop {
+		a.Cancel(errReplay)
+		return nil, errReplay
+	}
+	return a.x.req.GetBody()
+}
+
+// vetoed reports whether a replay was stopped.
+func (a *attempt) vetoed() bool {
+	a.traceMu.Lock()
+	defer a.traceMu.Unlock()
+	return a.stopped
+}
+
+// neverLeft reports whether net/http looked for a connection and got none.
+func (a *attempt) neverLeft() bool {
+	a.traceMu.Lock()
+	defer a.traceMu.Unlock()
+	return a.asked && len(a.conns) == 0
+}
+
+// neverLooked reports whether net/http refused the request before it looked for a connection.
+func (a *attempt) neverLooked() bool {
+	a.traceMu.Lock()
+	defer a.traceMu.Unlock()
+	return a.trace != nil && !a.asked
+}
+
+func (a *attempt) peer() string {
+	a.traceMu.Lock()
+	defer a.traceMu.Unlock()
+	if n := len(a.conns); n > 0 && a.conns[n-1].conn != nil {
+		return a.conns[n-1].conn.RemoteAddr().String()
+	}
+	return ""
+}
+
+// try makes one attempt and settles it.
+func (x *exchange) try(now time.Time, body io.ReadCloser) (*http.Response, error) {
+	a := &x.first
+	if x.current != nil {
+		a = new(attempt)
+	}
+	x.current = a
+	a.x = x
+	req := x.prepare(a, now, body)
+	resp, err := x.base.RoundTrip(req)
+	a.Disarm()
+	switch {
+	case resp == nil && err == nil:
+		err = errNeither
+	case resp != nil && err != nil:
+		closeReader(resp.Body)
+		resp = nil
+	}
+	x.judge(a, resp, err)
+	if x.Result.Failed {
+		if peer := a.peer(); peer != "" {
+			x.TalkedTo(peer)
+		}
+	}
+	x.Done(time.Now())
+	if resp != nil {
+		if resp.Request == nil {
+			resp.Request = req
+		}
+		a.own(resp)
+	} else {
+		a.Release()
+	}
+	return resp, err
+}
+
+// prepare makes the request of one attempt: a copy with a header map of its own.
+func (x *exchange) prepare(a *attempt, now time.Time, body io.ReadCloser) *http.Request {
+	dep := x.Dependency()
+	limit, limited := x.AttemptLimit(now)
+	parent := x.Parent()
+	if n := x.Attempts(); n > 1 {
+		countResend(parent, n-1)
+	}
+	header := copyHeader(x.req.Header)
+	if x.external {
+		stripHeader(header)
+	} else {
+		left := limit
+		if deadline, ok := parent.Deadline(); ok && !limited {
+			left = max(deadline.Sub(now), time.Millisecond)
+		}
+		if dep.SDK().Catalog().Chain.Deadlines == profiles.DeadlinesIgnore {
+			left = 0
+		}
+		wire, n := x.Lend(left)
+		parent = x.write(a, header, parent, wire, n)
+	}
+	a.Init(parent, &x.Call)
+	if limited {
+		a.Arm(limit)
+	}
+	req := x.req.WithContext(a)
+	req.Header = header
+	if body != nil && body != http.NoBody {
+		a.sent = &requestBody{ReadCloser: body}
+		req.Body = a.sent
+		if x.req.GetBody != nil {
+			req.GetBody = a.rewound
+		}
+	} else {
+		req.Body = body
+	}
+	if x.Result.Status == http.StatusMisdirectedRequest {
+		req.Close = true // another connection
+	}
+	return req
+}
+
+// write puts the attempt's wire on the request, and into the context's baggage where an instrumented transport below
+// would otherwise write a baggage header without it.
+func (x *exchange) write(a *attempt, header http.Header, parent context.Context, wire string, memberLen int) context.Context {
+	member, value := wire[:memberLen], wire[len(otelprop.MemberKey)+1:]
+	sdk := x.Dependency().SDK()
+	lent, _ := x.Lent()
+	a.lease = lent > 0
+	a.values[0], a.values[1] = value, member
+	if foreign := header[otelprop.HTTPBaggageHeader]; len(foreign) > 0 {
+		merged, dropped := otelprop.MergeBaggage(foreign, member)
+		a.values[1] = merged
+		sdk.BaggageDropped(dropped)
+	}
+	header[otelprop.HTTPRequestHeader] = a.values[0:1:1]
+	header[otelprop.HTTPBaggageHeader] = a.values[1:2:2]
+	delete(header, otelprop.HTTPReturnHeader)
+	if x.Dependency().Mesh() == profiles.MeshEnvoy {
+		header["X-Envoy-Max-Retries"] = envoyNoRetries
+	}
+	x.MarkWritten()
+	bag := baggage.FromContext(parent)
+	if n := bag.Len(); n == 0 || n >= otelprop.MaxBaggageMembers {
+		return parent
+	}
+	m, err := baggage.NewMemberRaw(otelprop.MemberKey, member[len(otelprop.MemberKey)+1:])
+	if err != nil {
+		return parent
+	}
+	if bag, err = bag.SetMember(m); err != nil {
+		return parent
+	}
+	return baggage.ContextWithBaggage(parent, bag)
+}
+
+var envoyNoRetries = []string{"0"}
+
+// countResend notes the ordinal on the current span if it is the span of this client request, as it is when an
+// instrumented transport stands outside this one. Inside, [AnnotateSpan] does it.
+func countResend(ctx context.Context, resend int) {
+	span := trace.SpanFromContext(ctx)
+	if k, ok := span.(interface{ SpanKind() trace.SpanKind }); ok && k.SpanKind() == trace.SpanKindClient {
+		span.SetAttributes(attribute.Int("http.request.resend_count", resend))
+	}
+}

@@ -1,0 +1,149 @@
+package budgethttp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/chainbudget/chainbudget-go/chainbudget"
+	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/ownership"
+	"github.com/chainbudget/chainbudget-go/profiles"
+)
+
+// exchange is the state of one call over HTTP.
+type exchange struct {
+	engine.Call
+	base     http.RoundTripper
+	req      *http.Request // the caller's, never written
+	external bool
+	early    bool // a 425 was answered with a retry: not again
+	freed    bool // a replay that net/http wanted went on without a lease: not again
+	current  *attempt
+	first    attempt // part of the exchange, so that a call without retries allocates once
+	denied   *chainbudget.DeniedError
+}
+
+type exchangeKey struct{}
+
+// errNeither stands in for a base that breaks its contract.
+var errNeither = errors.New("chainbudget: the base RoundTripper returned neither a response nor an error")
+
+func roundTrip(base http.RoundTripper, dep *engine.Dependency, req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	if dep.Mode() == profiles.ModeBypass || req.URL == nil {
+		return base.RoundTrip(req)
+	}
+	if ctx.Err() != nil {
+		closeBody(req)
+		return nil, context.Cause(ctx)
+	}
+	x := &exchange{base: base, req: req, external: dep.External(req.URL.Host)}
+	x.Begin(ctx, dep, engine.CallOptions{
+		Operation:  operation(req),
+		Idempotent: idempotent(req),
+		Replayable: replayable(req),
+		External:   x.external,
+	})
+	if outer := x.Outer(); outer != nil && outer.PassOn() {
+		return base.RoundTrip(req) // the layer above has written this attempt's wire and reads its return
+	}
+	return x.run()
+}
+
+// run makes attempts until one succeeds or a gate refuses.
+func (x *exchange) run() (*http.Response, error) {
+	body := x.req.Body
+	now := time.Now()
+	reason, err := x.Admit(now)
+	for {
+		if reason != ownership.ReasonAllowed {
+			closeReader(body)
+			x.Refuse(reason, err)
+			return nil, x.finish()
+		}
+		resp, failure := x.try(now, body)
+		if x.Inner() || !x.Result.Failed && !x.Result.Canceled {
+			return resp, failure
+		}
+		next, ok := x.again(resp)
+		free := !ok && x.letReplay()
+		if free {
+			next, err = x.rewind()
+			free = err == nil
+		}
+		if !ok && !free {
+			return x.giveUp(resp)
+		}
+		body, now = next, time.Now()
+		if free {
+			x.current.Release()
+			reason, err = x.Repeat(now)
+		} else {
+			reason, err = x.Admit(now)
+		}
+	}
+}
+
+// letReplay reports whether the request goes on once more for nothing and without a lease: net/http wanted to replay it
+// on another connection, which was stopped only because it carried a lease. Refusing it now would fail a request that
+// succeeds without the SDK.
+func (x *exchange) letReplay() bool {
+	if !x.current.vetoed() || x.freed || x.Parent().Err() != nil {
+		return false
+	}
+	x.freed = true
+	return true
+}
+
+// again decides about another attempt, takes the body that it will send, gives up the response of the failed one, and
+// sleeps. Until it knows that there is a next attempt it leaves the response alone.
+func (x *exchange) again(resp *http.Response) (body io.ReadCloser, ok bool) {
+	if !x.Decide(time.Now()) || !x.Await() {
+		return nil, false
+	}
+	body, err := x.rewind()
+	if err != nil {
+		x.Result.Err = errors.Join(x.Result.Err, err)
+		x.Refuse(ownership.ReasonNotReplayable, err)
+		return nil, false
+	}
+	if resp != nil {
+		x.current.drain(resp)
+	}
+	x.current.Release()
+	if !x.Backoff() {
+		closeReader(body)
+		return nil, false
+	}
+	return body, true
+}
+
+// rewind returns a fresh body for the next attempt.
+func (x *exchange) rewind() (io.ReadCloser, error) {
+	if x.req.Body == nil || x.req.Body == http.NoBody {
+		return x.req.Body, nil
+	}
+	return x.req.GetBody()
+}
+
+// finish ends the call and remembers why.
+func (x *exchange) finish() *chainbudget.DeniedError {
+	x.denied = x.Finish()
+	return x.denied
+}
+
+// giveUp returns the last attempt's outcome: a response as it came, with a nil error, or the error.
+func (x *exchange) giveUp(resp *http.Response) (*http.Response, error) {
+	denied := x.finish()
+	if resp != nil && !x.current.drained {
+		return resp, nil
+	}
+	x.current.Release()
+	if cause := context.Cause(x.Parent()); cause != nil && x.current.drained {
+		denied.Err = errors.Join(cause, denied.Err) // the caller went away during the backoff
+	}
+	return nil, denied
+}

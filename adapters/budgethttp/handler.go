@@ -1,0 +1,243 @@
+package budgethttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/baggage"
+
+	"github.com/chainbudget/chainbudget-go/chainbudget"
+	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/otelprop"
+	"github.com/chainbudget/chainbudget-go/ownership"
+	"github.com/chainbudget/chainbudget-go/profiles"
+)
+
+// HandlerOption configures [NewHandler].
+type HandlerOption struct {
+	entry bool
+}
+
+// Entry makes chains begin at the handler: it ignores whatever budget, timeout, claim and counter a request brings,
+// mints the catalog's budget (of the route, or of the chain), and sends no return. Use it where the fleet's outside
+// begins: browsers, partners, gateways.
+func Entry() HandlerOption { return HandlerOption{entry: true} }
+
+// NewHandler returns a handler that takes part in chains for next. With a nil sdk it is next itself. Within a handler of
+// the same request it does nothing: the outermost decides.
+func NewHandler(next http.Handler, sdk *chainbudget.SDK, options ...HandlerOption) http.Handler {
+	if sdk == nil {
+		return next
+	}
+	h := &handler{next: next, sdk: (*engine.SDK)(sdk)}
+	for _, o := range options {
+		h.entry = h.entry || o.entry
+	}
+	return h
+}
+
+type handler struct {
+	next  http.Handler
+	sdk   *engine.SDK
+	entry bool
+}
+
+// inbound is the state of one request.
+type inbound struct {
+	engine.Inbound
+	w      http.ResponseWriter
+	sdk    *engine.SDK
+	sent   bool // the headers went out, or never will
+	status int
+	nested nestedMark
+}
+
+// nestedMark is the context that tells a handler further in that this request has one.
+type nestedMark struct {
+	context.Context
+	in *inbound
+}
+
+type nestedKey struct{}
+
+func (m *nestedMark) Value(key any) any {
+	if _, ok := key.(nestedKey); ok {
+		return m.in
+	}
+	return m.Context.Value(key)
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx := r.Context()
+	if outer, _ := ctx.Value(nestedKey{}).(*inbound); outer != nil && outer.sdk == h.sdk {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	if probe(r.URL.Path) || h.sdk.Mode() == profiles.ModeBypass {
+		stripHeader(r.Header)
+		delete(r.Header, otelprop.HTTPReturnHeader)
+		h.next.ServeHTTP(w, r.WithContext(stripContext(ctx)))
+		return
+	}
+	in := &inbound{w: w, sdk: h.sdk}
+	arrival := h.arrival(r)
+	h.sdk.Arrive(&in.Inbound, arrival)
+	in.Idempotent = h.sdk.Local().IdempotentRequest(r)
+	// I6: nothing forwards the grant a second time, neither the headers nor the context.
+	stripHeader(r.Header)
+	delete(r.Header, otelprop.HTTPReturnHeader)
+	ctx = stripContext(ctx)
+	if limit := arrival.Wire.Timeout; limit > 0 && !h.entry && arrival.Wire.Direct && h.sdk.Catalog().Chain.Deadlines == profiles.DeadlinesPropagate {
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > limit {
+			bounded, cancel := context.WithTimeoutCause(ctx, limit, errCallerGone)
+			defer cancel()
+			ctx = bounded
+		}
+	}
+	in.nested = nestedMark{Context: in.Context(ctx), in: in}
+	panicked := true
+	defer func() {
+		if panicked {
+			in.status = http.StatusInternalServerError // what a recovering middleware further out will say
+		}
+		in.finish()
+	}()
+	h.next.ServeHTTP(wrapWriter(in), r.WithContext(&in.nested))
+	panicked = false
+}
+
+// errCallerGone is the cause when the time that the caller has left runs out.
+var errCallerGone = errors.New("chainbudget: the caller's attempt has no time left")
+
+// probe reports whether a path is asked by machines that only want to know whether the service is there.
+func probe(path string) bool {
+	switch path {
+	case "/healthz", "/readyz", "/livez", "/metrics":
+		return true
+	}
+	return false
+}
+
+// arrival reads what the request brought.
+func (h *handler) arrival(r *http.Request) engine.Arrival {
+	chain := &h.sdk.Catalog().Chain
+	if h.entry {
+		budget, ok := h.sdk.Local().Budget(r)
+		if !ok {
+			budget = chain.Budget
+		}
+		return engine.Arrival{Entry: true, Budget: budget}
+	}
+	a := engine.Arrival{Foreign: repeated(r.Header)}
+	lines := r.Header[otelprop.HTTPBaggageHeader]
+	header := r.Header[otelprop.HTTPRequestHeader]
+	if len(lines) == 0 {
+		// Something further out may have taken the header and kept the baggage in the context.
+		if m := baggage.FromContext(r.Context()).Member(otelprop.MemberKey); m.Key() != "" {
+			lines = []string{otelprop.MemberKey + "=" + m.Value()}
+		}
+	}
+	a.Wire, a.Rejects = otelprop.ReadRequest(lines, header, chain.MaxBudget)
+	return a
+}
+
+// repeated reports whether something between the hops says that it has sent this request before. A count of one proves
+// nothing.
+func repeated(h http.Header) bool {
+	return above(h["X-Envoy-Attempt-Count"], 1) || above(h["Grpc-Previous-Rpc-Attempts"], 0)
+}
+
+// above reports whether any of the values is a number greater than limit. What is no number counts as none.
+func above(values []string, limit int) bool {
+	for _, v := range values {
+		n := 0
+		for i := range len(v) {
+			if v[i] < '0' || v[i] > '9' {
+				n = 0
+				break
+			}
+			n = min(n*10+int(v[i]-'0'), 1000)
+		}
+		if n > limit {
+			return true
+		}
+	}
+	return false
+}
+
+// stripContext takes our member out of the context's baggage.
+func stripContext(ctx context.Context) context.Context {
+	bag := baggage.FromContext(ctx)
+	if bag.Len() == 0 || bag.Member(otelprop.MemberKey).Key() == "" {
+		return ctx
+	}
+	return baggage.ContextWithBaggage(ctx, bag.DeleteMember(otelprop.MemberKey))
+}
+
+// headersOut is called once, just before the final headers go out: it closes the purse and sets the return.
+func (in *inbound) headersOut(status int) {
+	if in.sent {
+		return
+	}
+	in.sent = true
+	in.status = status
+	header := in.w.Header()
+	delete(header, otelprop.HTTPReturnHeader) // the user's code may have copied a callee's
+	if in.Owes() {
+		verdict := in.Verdict(in.sdk.Local().Failure(status))
+		ret := in.Return(verdict)
+		var buf [otelprop.MaxReturn]byte
+		header[otelprop.HTTPReturnHeader] = []string{string(ret.Append(buf[:0]))}
+	}
+}
+
+// finish is called when the handler is done.
+func (in *inbound) finish() {
+	if !in.sent {
+		in.headersOut(max(in.status, http.StatusOK))
+	}
+	in.End()
+}
+
+// HandlerFunc is a handler that returns its failure as an error, so that the failed call inside it is the exact cause
+// of this service's failure. An error that wraps no failed call is this service's own.
+//
+// The error is answered with the status that it names (a method HTTPStatus() int), else 504 if a call inside it ran out
+// of time, 502 if it wraps a failed call, or 500; the body is the status text. If the handler has already written
+// headers the error only decides the claim, which is then too late to be sent.
+type HandlerFunc func(http.ResponseWriter, *http.Request) error
+
+// ServeHTTP implements [http.Handler].
+func (f HandlerFunc) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	err := f(w, r)
+	if err == nil {
+		return
+	}
+	ownership.Blame(r.Context(), err)
+	if in, _ := r.Context().Value(nestedKey{}).(*inbound); in != nil && in.sent {
+		return
+	}
+	status := statusOf(err)
+	http.Error(w, http.StatusText(status), status)
+}
+
+func statusOf(err error) int {
+	var own interface{ HTTPStatus() int }
+	if errors.As(err, &own) {
+		if s := own.HTTPStatus(); s >= 400 && s <= 599 {
+			return s
+		}
+	}
+	var failed *chainbudget.DeniedError
+	switch {
+	case !errors.As(err, &failed):
+		return http.StatusInternalServerError
+	case failed.Timeout(), failed.Status == http.StatusGatewayTimeout:
+		return http.StatusGatewayTimeout
+	default:
+		return http.StatusBadGateway
+	}
+}

@@ -1,0 +1,165 @@
+package budgethttp
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/otelprop"
+	"github.com/chainbudget/chainbudget-go/profiles"
+)
+
+// judge says what an attempt came to.
+func (x *exchange) judge(a *attempt, resp *http.Response, err error) {
+	r := &x.Result
+	if err != nil {
+		x.judgeError(a, err)
+	} else {
+		x.judgeResponse(resp)
+	}
+	if r.Failed {
+		r.Judge(x.Dependency())
+	}
+}
+
+// judgeError says what an attempt without a response came to.
+func (x *exchange) judgeError(a *attempt, err error) {
+	r := &x.Result
+	r.Err = err
+	cause := a.Canceled()
+	switch parent := x.Parent().Err(); {
+	case parent == context.Canceled && cause == nil:
+		r.Canceled = true
+		return
+	case parent != nil: // in flight when the deadline passed: it did fail
+		r.Failed, r.Retryable, r.Unsent = true, true, a.neverLeft()
+		return
+	}
+	r.Failed = true
+	switch {
+	case cause == errReplay:
+		r.Err, r.Retryable, r.Excluded = errReplay, true, true
+	case cause == engine.ErrAttemptTimeout:
+		r.Err, r.Retryable, r.Unsent = engine.ErrAttemptTimeout, true, a.neverLeft()
+	case bodyFailed(a):
+		r.Excluded = true
+	case a.neverLooked(): // net/http found the request itself wrong
+		r.Excluded, r.Unsent = true, true
+	default:
+		r.Unsent = a.neverLeft() || neverSent(err)
+		r.Retryable = !permanent(err)
+	}
+}
+
+// bodyFailed reports whether it was the caller's own body that failed.
+func bodyFailed(a *attempt) bool { return a.sent != nil && a.sent.brokeOff() }
+
+// neverSent reports whether an error proves that the callee did not get the request, or did nothing with it.
+func neverSent(err error) bool {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return true
+	}
+	var stream streamError
+	return errors.As(err, &stream) && stream.Code == refusedStream
+}
+
+// streamError has the shape of HTTP/2's stream errors; net/http's own type converts itself into any struct of this
+// shape.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+// Error implements error.
+func (streamError) Error() string { return "stream error" }
+
+const refusedStream = 7
+
+// permanent reports whether an error stays however often one asks.
+func permanent(err error) bool {
+	var dns *net.DNSError
+	if errors.As(err, &dns) && dns.IsNotFound {
+		return true
+	}
+	var (
+		verification *tls.CertificateVerificationError
+		authority    x509.UnknownAuthorityError
+		invalid      x509.CertificateInvalidError
+		hostname     x509.HostnameError
+		record       tls.RecordHeaderError
+	)
+	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &invalid) ||
+		errors.As(err, &hostname) || errors.As(err, &record)
+}
+
+// judgeResponse says what a response means.
+func (x *exchange) judgeResponse(resp *http.Response) {
+	r, p := &x.Result, x.Dependency().Profile()
+	x.takeReturn(resp)
+	status := resp.StatusCode
+	r.Status = status
+	if status < 400 {
+		return
+	}
+	r.Retryable = p.Retry.RetryStatus(status)
+	r.Failed = status >= 500 || status == http.StatusTooManyRequests || r.Retryable
+	r.Excluded = status < 500
+	if !r.Failed {
+		return
+	}
+	r.Throttled = status == http.StatusTooManyRequests
+	switch status {
+	case http.StatusTooEarly:
+		r.Unprocessed = true
+		r.Retryable = r.Retryable && !x.early
+		x.early = true
+	case http.StatusMisdirectedRequest:
+		r.Unprocessed = true
+	case http.StatusServiceUnavailable:
+		r.Unprocessed = first(resp.Header, "Finagle-Http-Nack") == "true"
+	}
+	r.Pushback = first(resp.Header, "Finagle-Http-Nonretryable-Nack") == "true" ||
+		present(resp.Header, "X-Envoy-Ratelimited") || first(resp.Header, "X-Envoy-Overloaded") == "true"
+	r.Hint, r.HasHint = hint(resp.Header)
+}
+
+func present(h http.Header, canonical string) bool { return len(h[canonical]) > 0 }
+
+// hint reads how long the callee asked to wait.
+func hint(h http.Header) (time.Duration, bool) {
+	if v := h["X-Amz-Retry-After"]; len(v) > 0 {
+		if d, ok := profiles.ParseRetryAfterMillis(v); ok {
+			return d, true
+		}
+	}
+	if v := h["Retry-After"]; len(v) > 0 {
+		return profiles.ParseRetryAfter(v, time.Now())
+	}
+	return 0, false
+}
+
+// takeReturn takes the return out of a response, so that nothing passes it on, and reads it. What an outside callee
+// says is not believed.
+func (x *exchange) takeReturn(resp *http.Response) {
+	lines, ok := resp.Header[otelprop.HTTPReturnHeader]
+	if !ok {
+		return
+	}
+	delete(resp.Header, otelprop.HTTPReturnHeader)
+	if x.external {
+		return
+	}
+	lent, nonce := x.Lent()
+	ret, ok, rejects := otelprop.ReadReturn(lines, nonce, lent)
+	x.Dependency().SDK().CountRejects(&rejects)
+	if ok {
+		x.Result.Returned(ret)
+	}
+}

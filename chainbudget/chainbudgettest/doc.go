@@ -1,0 +1,11 @@
+// Package chainbudgettest gives tests an SDK that does not sleep and records every retry decision.
+//
+//	rec := chainbudgettest.New(t)
+//	payments := rec.Dependency("payments", profiles.WritePath)
+//	client := &http.Client{Transport: budgethttp.NewTransport(nil, payments)}
+//	...
+//	if got := rec.Reasons(); !slices.Contains(got, ownership.ReasonNotIdempotent) { ... }
+//
+// By default every backoff lasts no time, the mode is enforce whatever the environment says, and a name or a profile
+// that does not exist fails the test. A Recorder may be used by many goroutines at once.
+package chainbudgettest

@@ -1,0 +1,170 @@
+package chainbudget
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/ownership"
+	"github.com/chainbudget/chainbudget-go/profiles"
+)
+
+// CallOption says what [Do] and [Call] may do with a function. The zero value says nothing.
+type CallOption struct {
+	idempotent bool
+	classify   func(error) bool
+}
+
+// Idempotent says that the function may run twice. Without it a failure is retried only when the request provably
+// never left.
+func Idempotent() CallOption { return CallOption{idempotent: true} }
+
+// Classify decides which errors of the function are worth a retry, in place of the built-in rule (timeouts, resets and
+// [Retryable]). retryable is called with every non-nil error that is not a cancellation.
+func Classify(retryable func(error) bool) CallOption { return CallOption{classify: retryable} }
+
+// Do runs fn as one call to dep, with dep's profile: each attempt gets a context of its own, which ends with the
+// attempt. fn must use it and must not keep it.
+//
+// A plain error is final; timeouts, connection resets and [Retryable] errors are retried while the gates allow. The
+// error of a failed call is a *[DeniedError] that wraps fn's last error. A context that has ended before the first
+// attempt is returned as it is, and fn does not run. Panics pass through and count as failures.
+func Do(ctx context.Context, dep *Dependency, fn func(context.Context) error, options ...CallOption) error {
+	_, err := Call(ctx, dep, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) }, options...)
+	return err
+}
+
+// Call is [Do] for a function that also returns a value: that of the last attempt.
+func Call[T any](ctx context.Context, dep *Dependency, fn func(context.Context) (T, error), options ...CallOption) (T, error) {
+	if dep == nil || dep.engine().Mode() == profiles.ModeBypass {
+		return fn(ctx)
+	}
+	if err := ctx.Err(); err != nil {
+		var none T
+		return none, err
+	}
+	c := new(call)
+	for _, o := range options {
+		c.idempotent = c.idempotent || o.idempotent
+		if o.classify != nil {
+			c.classify = o.classify
+		}
+	}
+	c.Begin(ctx, dep.engine(), engine.CallOptions{Idempotent: c.idempotent, Replayable: true, Wireless: true})
+	for {
+		var value T
+		err, admitted := c.admit()
+		if !admitted {
+			return value, err
+		}
+		value, err = runAttempt(c, fn)
+		if err == nil || c.Inner() {
+			return value, err
+		}
+		if !c.again() {
+			return value, c.Finish()
+		}
+	}
+}
+
+// call is the state of one Do.
+type call struct {
+	engine.Call
+	attempt    *engine.Attempt
+	first      engine.Attempt
+	idempotent bool
+	classify   func(error) bool
+}
+
+// admit asks for the next attempt.
+func (c *call) admit() (err error, admitted bool) {
+	reason, err := c.Admit(time.Now())
+	if reason != ownership.ReasonAllowed {
+		c.Refuse(reason, err)
+		return c.Finish(), false
+	}
+	return nil, true
+}
+
+// runAttempt runs fn once, and settles the attempt also when fn panics or ends its goroutine.
+func runAttempt[T any](c *call, fn func(context.Context) (T, error)) (value T, err error) {
+	c.attempt = &c.first
+	if c.Attempts() > 1 {
+		c.attempt = new(engine.Attempt)
+	}
+	c.attempt.Init(c.Parent(), &c.Call)
+	if limit, ok := c.AttemptLimit(time.Now()); ok {
+		c.attempt.ArmVisibly(limit)
+	}
+	returned := false
+	defer func() {
+		if !returned {
+			c.Result.Failed = true
+			c.Result.Judge(c.Dependency())
+			c.Done(time.Now())
+		}
+		c.attempt.Release()
+	}()
+	value, err = fn(c.attempt)
+	returned = true
+	c.judge(err)
+	c.Done(time.Now())
+	return value, err
+}
+
+// judge says what fn's error means.
+func (c *call) judge(err error) {
+	if err == nil {
+		return
+	}
+	r := &c.Result
+	r.Err = err
+	if errors.Is(err, context.Canceled) && c.Parent().Err() == context.Canceled {
+		r.Canceled = true
+		return
+	}
+	r.Failed = true
+	r.Judge(c.Dependency())
+	var f *DeniedError
+	switch report := c.Reported(); {
+	case report != nil: // an inner layer for the same dependency read the return
+		r.Claim, r.Owner = report.Claim, report.Owner
+	case errors.As(err, &f): // another call inside the function failed
+		r.Claim, r.Owner = f.Claim, f.Owner
+	}
+	r.Unsent = provablyUnsent(err)
+	if c.classify != nil {
+		r.Retryable = c.classify(err)
+		return
+	}
+	r.Retryable = r.Unsent || transient(err)
+}
+
+// again decides about another attempt and waits for it.
+func (c *call) again() bool {
+	return c.Decide(time.Now()) && c.Await() && c.Backoff()
+}
+
+// provablyUnsent reports whether the request cannot have reached anybody: no connection was made.
+func provablyUnsent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// transient reports whether an error is a timeout, a reset, or marked by Retryable.
+func transient(err error) bool {
+	var marked retryableError
+	if errors.As(err, &marked) {
+		return true
+	}
+	var timeout interface{ Timeout() bool }
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return true
+	}
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		errors.Is(err, io.ErrUnexpectedEOF)
+}

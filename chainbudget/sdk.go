@@ -1,0 +1,146 @@
+package chainbudget
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/profiles"
+)
+
+// SDK is one service's use of the chain budget. Make one in main with [New] and pass it on; there is no global one. All
+// methods may be called by many goroutines at once.
+type SDK engine.SDK
+
+// modeVariable is the environment variable that overrides the mode of everything, for the on-call engineer: bypass,
+// observe, budget or enforce.
+const modeVariable = "CHAINBUDGET_MODE"
+
+// Option configures [New].
+type Option struct {
+	apply func(*settings)
+}
+
+type settings struct {
+	catalogFile string
+	strict      bool
+	observe     func(Event)
+}
+
+// WithCatalogFile loads the catalog from a YAML file in place of the embedded default catalog.
+func WithCatalogFile(path string) Option {
+	return Option{func(s *settings) { s.catalogFile = path }}
+}
+
+// WithStrict makes an error of what is a warning in production, for CI and tests: a catalog that does not load leaves
+// no SDK, and code that names another profile than the catalog pins gets no dependency.
+func WithStrict() Option {
+	return Option{func(s *settings) { s.strict = true }}
+}
+
+// WithObserver calls observe once for every final retry decision, on the goroutine that decided and outside all locks.
+// It must return quickly and may be called by many goroutines at once.
+func WithObserver(observe func(Event)) Option {
+	return Option{func(s *settings) { s.observe = observe }}
+}
+
+// New makes the SDK of the service of that name. With a missing or invalid catalog, or a bad CHAINBUDGET_MODE, it
+// returns an error that lists every problem and an SDK that works on the embedded catalog, so that main decides: a bad
+// file must not become a crash loop. Under [WithStrict] it returns only the error.
+//
+// Warnings go to slog.Default, each cause once.
+func New(service string, options ...Option) (*SDK, error) {
+	var set settings
+	for _, o := range options {
+		if o.apply != nil {
+			o.apply(&set)
+		}
+	}
+	var problems []error
+	if service == "" {
+		problems = append(problems, errors.New("chainbudget: the service has no name: give New the name that the catalog uses"))
+	}
+	catalog := profiles.Builtin()
+	if set.catalogFile != "" {
+		loaded, err := profiles.LoadFile(set.catalogFile)
+		if err != nil {
+			problems = append(problems, err)
+		} else {
+			catalog = loaded
+		}
+	}
+	mode := profiles.ModeInherit
+	if word := os.Getenv(modeVariable); word != "" {
+		m, ok := profiles.ParseMode(word)
+		if !ok {
+			problems = append(problems, fmt.Errorf("chainbudget: %s=%.40q is not a mode: use bypass, observe, budget or enforce",
+				modeVariable, word))
+		}
+		mode = m
+	}
+	if len(problems) > 0 && set.strict {
+		return nil, errors.Join(problems...)
+	}
+	config := engine.Config{Service: service, Catalog: catalog, Mode: mode, Strict: set.strict, Warn: slog.Warn}
+	if set.observe != nil {
+		config.Observe = func(e *engine.Event) { set.observe(Event(*e)) }
+	}
+	sdk := new(SDK)
+	sdk.engine().Init(config)
+	return sdk, errors.Join(problems...)
+}
+
+func (s *SDK) engine() *engine.SDK { return (*engine.SDK)(s) }
+
+// Dependency returns the dependency of that name, with the profile that the catalog pins for it or else the one named
+// here. The same name always gives the same dependency.
+//
+// A name that the catalog does not know as a profile is a *[profiles.UnknownProfileError] listing those that exist; a
+// dependency named with two profiles and no pin is an error naming both. Either comes with a dependency that works: one
+// attempt, breaker and ownership only, or the profile that was named first. Under [WithStrict] there is only the error,
+// and a profile other than the pinned one is an error too.
+func (s *SDK) Dependency(name string, profile profiles.Name) (*Dependency, error) {
+	e := s.engine()
+	d, effective, err := e.Dependency(name, profile)
+	if err == nil && effective.Differs {
+		const what = "chainbudget: the catalog pins another profile than the code names"
+		if e.Strict() {
+			err = fmt.Errorf("%s: dependency %.64q has %.64q, code says %.64q: name the pinned one in code",
+				what, name, effective.Profile.Name, profile)
+		} else {
+			e.Warn("pin:"+name, what, "dependency", name, "pinned", effective.Profile.Name, "code", profile)
+		}
+	}
+	if err != nil && e.Strict() {
+		return nil, err
+	}
+	return (*Dependency)(d), err
+}
+
+// Close ends the SDK's use. Calls under way finish.
+func (s *SDK) Close() error { return nil }
+
+// Dependency is a named thing that a service calls, with exactly one profile. A nil *Dependency lets everything pass
+// as if the SDK were not there. All methods may be called by many goroutines at once.
+type Dependency engine.Dependency
+
+func (d *Dependency) engine() *engine.Dependency { return (*engine.Dependency)(d) }
+
+// Name returns the dependency's name, "" for nil.
+func (d *Dependency) Name() string {
+	if d == nil {
+		return ""
+	}
+	return d.engine().Name()
+}
+
+// Profile returns the profile in force; for nil the zero profile, which makes one attempt. It is shared and must not be
+// changed.
+func (d *Dependency) Profile() *profiles.Profile {
+	if d == nil {
+		return new(profiles.Profile)
+	}
+	return d.engine().Profile()
+}

@@ -1,0 +1,67 @@
+package chainbudget
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/chainbudget/chainbudget-go/internal/ctxkey"
+	"github.com/chainbudget/chainbudget-go/internal/engine"
+)
+
+// ScopeName names the SDK's instrumentation scope.
+const ScopeName = "github.com/chainbudget/chainbudget-go/chainbudget"
+
+// Start begins a chain of its own, for work that no request asked for or that outlives the one that did: cron,
+// background work, each message of a consumer. It mints the catalog's chain budget. The new chain has a trace of its
+// own, linked to the span in ctx. Call end when the work is done; tokens are then gone. Start does not detach ctx from
+// its cancellation: pass context.WithoutCancel(ctx) for work that outlives a request.
+func Start(ctx context.Context, sdk *SDK) (chain context.Context, end func()) {
+	if sdk == nil {
+		return ctx, func() {}
+	}
+	options := []trace.SpanStartOption{trace.WithNewRoot()}
+	if trace.SpanContextFromContext(ctx).IsValid() {
+		options = append(options, trace.WithLinks(trace.LinkFromContext(ctx)))
+	}
+	ctx, span := otel.Tracer(ScopeName).Start(ctx, "chainbudget.chain", options...)
+	in, chain := sdk.engine().Start(ctx)
+	return chain, func() {
+		in.End()
+		span.End()
+	}
+}
+
+// Keep sets up to n tokens of the request that ctx belongs to aside for retries after its response's headers have gone
+// out, and returns how many. Kept tokens are reported to the caller as not returned. Without a request it returns 0.
+func Keep(ctx context.Context, n int) int {
+	if in := engine.FromContext(ctx); in != nil {
+		return in.Keep(n)
+	}
+	return 0
+}
+
+// Attempt is what an inner client or a balancer can know about the attempt that it serves.
+type Attempt struct {
+	// Dependency names what is called.
+	Dependency string
+	// Number is the attempt's ordinal, from 1.
+	Number int
+	// Err and Status are the previous attempt's, nil and 0 at the first.
+	Err    error
+	Status int
+	// Peer is the address that the previous attempt talked to, "" where it is not known.
+	Peer string
+}
+
+// AttemptFromContext returns the attempt that ctx belongs to, so that a second attempt can land somewhere healthier.
+func AttemptFromContext(ctx context.Context) (Attempt, bool) {
+	c, _ := ctx.Value(ctxkey.Call{}).(*engine.Call)
+	if c == nil {
+		return Attempt{}, false
+	}
+	a := Attempt{Dependency: c.Dependency().Name(), Number: c.Attempts()}
+	a.Err, a.Status, a.Peer = c.Previous()
+	return a, true
+}

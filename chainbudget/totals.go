@@ -1,0 +1,55 @@
+package chainbudget
+
+import "github.com/chainbudget/chainbudget-go/internal/engine"
+
+// Totals is one reading of an SDK's numbers since [New]. The values are read one after the other: a reading under load
+// is not one moment.
+type Totals struct {
+	// Entries, Callees, Relayed, Orphans and Unreadable count inbound requests by what they brought; NoPurse counts
+	// calls whose context belonged to no request.
+	Entries, Callees, Relayed, Orphans, Unreadable, NoPurse int64
+	// Minted and Lost count tokens.
+	Minted, Lost int64
+	// Foreign counts inbound requests that something between the hops said it had repeated, RepeatedGrants those whose
+	// grant had already arrived, HiddenRepeats requests that the transport below wanted to repeat on its own.
+	Foreign, RepeatedGrants, HiddenRepeats int64
+	// BaggageDropped counts foreign baggage members that found no room beside the SDK's own.
+	BaggageDropped int64
+	// Rejects counts wire input that was not taken as it stood, by the reason's word.
+	Rejects map[string]int64
+	// ClaimsSent counts answers by the claim sent up.
+	ClaimsSent map[string]int64
+	// Dependencies has the numbers of each dependency by name.
+	Dependencies map[string]DependencyTotals
+}
+
+// DependencyTotals is one reading of a dependency's numbers.
+type DependencyTotals struct {
+	// Calls, Attempts and Retries: attempts include the first of each call, retries do not.
+	Calls, Attempts, Retries int64
+	// RepeatedCalls counts calls to an operation that had already failed in the same request.
+	RepeatedCalls int64
+	// Lent and Home count tokens that went out in leases and came back.
+	Lent, Home int64
+	// Denied counts refused retries by reason, WouldDeny those that a milder mode let through.
+	Denied, WouldDeny map[string]int64
+	// Claims counts failed attempts by the claim that came with them.
+	Claims map[string]int64
+}
+
+// Totals reads the SDK's numbers.
+func (s *SDK) Totals() Totals {
+	t := s.engine().Totals()
+	dependencies := make(map[string]DependencyTotals, len(t.Dependencies))
+	for name, d := range t.Dependencies {
+		dependencies[name] = DependencyTotals(d)
+	}
+	return Totals{
+		Entries: t.Entries, Callees: t.Callees, Relayed: t.Relayed, Orphans: t.Orphans, Unreadable: t.Unreadable,
+		NoPurse: t.NoPurse, Minted: t.Minted, Lost: t.Lost, Foreign: t.Foreign, RepeatedGrants: t.RepeatedGrants,
+		HiddenRepeats: t.HiddenRepeats, BaggageDropped: t.BaggageDropped, Rejects: t.Rejects, ClaimsSent: t.ClaimsSent,
+		Dependencies: dependencies,
+	}
+}
+
+var _ = engine.DependencyTotals(DependencyTotals{}) // the two are one shape

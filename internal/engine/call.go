@@ -1,0 +1,354 @@
+package engine
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/chainbudget/chainbudget-go/breaker"
+	"github.com/chainbudget/chainbudget-go/internal/ctxkey"
+	"github.com/chainbudget/chainbudget-go/otelprop"
+	"github.com/chainbudget/chainbudget-go/ownership"
+	"github.com/chainbudget/chainbudget-go/profiles"
+)
+
+// Call is one logical outbound call to one dependency, with its attempts. It belongs to the goroutine that makes the
+// call; only what inner layers report may come from others. It is part of an adapter's per-call state and must not be
+// copied.
+type Call struct {
+	dep     *Dependency
+	in      *Inbound
+	parent  context.Context
+	learned *operation
+	outer   *Call // the layer above that decides (I7); nil for the one that does
+	options CallOptions
+
+	// Result is what came of the latest attempt; the adapter writes it before Done.
+	Result   Result
+	decision Decision
+	before   int // tokens held when the decision was asked for
+
+	attempts int
+	granted  bool  // a chain token is reserved for the coming attempt
+	funded   bool  // a token of the dependency's bucket is reserved for it
+	paid     int64 // what the latest retry took from that bucket
+	lease    lease
+	unlent   bool // the attempt lends nothing
+	nonce    otelprop.Nonce
+	permit   breaker.Permit
+	started  time.Time
+
+	previousErr    error
+	previousStatus int
+	peer           atomic.Pointer[string] // whom the previous attempt talked to, where the adapter knows
+
+	owners   [2]string // whose failures were retried in this call; the rest in more
+	owned    int
+	more     []string
+	reported atomic.Pointer[Report] // what an inner layer for the same dependency saw
+	written  atomic.Bool            // this attempt's wire is on the request, and no inner layer has passed it on
+}
+
+// CallOptions is what an adapter knows about a call before it begins.
+type CallOptions struct {
+	// Operation identifies the operation within the dependency; 0 if it is not known.
+	Operation uint64
+	// Idempotent says that the request may run twice, Replayable that it can be sent twice.
+	Idempotent, Replayable bool
+	// External says that the request leaves the fleet: it carries nothing, and what comes back is not believed.
+	External bool
+	// Wireless says that the adapter has no wire: attempts neither lend nor expect a return.
+	Wireless bool
+}
+
+// Report is what an inner layer for the same dependency tells the layer that decides.
+type Report struct {
+	Claim ownership.Claim
+	Owner string
+}
+
+// Begin starts a call within the request or chain that ctx belongs to.
+func (c *Call) Begin(ctx context.Context, dep *Dependency, o CallOptions) {
+	c.dep, c.parent, c.options = dep, ctx, o
+	c.learned = dep.operations.find(o.Operation)
+	c.in = FromContext(ctx)
+	if above, _ := ctx.Value(ctxkey.Call{}).(*Call); above != nil && above.dep == dep {
+		c.outer = above
+	}
+	if c.in == nil {
+		c.in = dep.sdk.orphan()
+	}
+	if !c.in.called.Load() {
+		c.in.called.Store(true)
+	}
+	if c.outer != nil {
+		return
+	}
+	dep.counters.calls.Add(1)
+	if c.in.Tracker.Repeats(dep.name, o.Operation) {
+		dep.counters.repeated.Add(1)
+	}
+	if b := &dep.profile.Budget; b.Kind == profiles.BudgetRatio && b.Fund == profiles.FundRequests {
+		dep.bucket.add(dep.deposit, b.Burst)
+	}
+}
+
+// Inner reports whether a layer above decides for this dependency: this one makes one attempt and refuses nothing.
+func (c *Call) Inner() bool { return c.outer != nil }
+
+// Outer returns the layer above that decides, or nil.
+func (c *Call) Outer() *Call { return c.outer }
+
+// Dependency returns what is called.
+func (c *Call) Dependency() *Dependency { return c.dep }
+
+// Inbound returns the request or chain that pays for the call.
+func (c *Call) Inbound() *Inbound { return c.in }
+
+// Attempts returns how many attempts have been admitted.
+func (c *Call) Attempts() int { return c.attempts }
+
+// Parent returns the caller's context.
+func (c *Call) Parent() context.Context { return c.parent }
+
+// Admit asks the breaker for the next attempt and counts it. A refusal is [ownership.ReasonBreakerOpen]; a reserved
+// token goes back. now is the moment at which the attempt starts.
+func (c *Call) Admit(now time.Time) (ownership.Reason, error) {
+	if c.outer != nil {
+		c.attempts++
+		c.started = now
+		return ownership.ReasonAllowed, nil
+	}
+	permit, err := c.dep.breaker.Allow()
+	if err != nil {
+		c.giveBack()
+		return ownership.ReasonBreakerOpen, err
+	}
+	c.permit = permit
+	c.attempts++
+	c.started = now
+	c.dep.counters.attempts.Add(1)
+	if c.attempts == 1 {
+		return ownership.ReasonAllowed, nil
+	}
+	if c.granted { // what a milder mode let through is no retry of the chain
+		c.in.retries.Add(1)
+		c.dep.counters.retries.Add(1)
+	}
+	c.granted, c.funded, c.unlent = false, false, false
+	c.paid = c.cost()
+	c.retriedOwner(c.Result.Owner)
+	c.record()
+	c.previousErr, c.previousStatus = c.Result.Err, c.Result.Status
+	c.Result = Result{}
+	c.reported.Store(nil)
+	return ownership.ReasonAllowed, nil
+}
+
+// Repeat admits one more sending of the latest attempt: not a retry of ours, but a replay that the transport below wanted
+// and that was stopped because it carried a lease. It carries none, so that whatever repeats it brings nothing twice.
+func (c *Call) Repeat(now time.Time) (ownership.Reason, error) {
+	permit, err := c.dep.breaker.Allow()
+	if err != nil {
+		return ownership.ReasonBreakerOpen, err
+	}
+	c.permit, c.started, c.unlent = permit, now, true
+	c.previousErr, c.previousStatus = c.Result.Err, c.Result.Status
+	c.Result = Result{}
+	c.reported.Store(nil)
+	return ownership.ReasonAllowed, nil
+}
+
+// Previous returns the previous attempt's error, HTTP status and peer.
+func (c *Call) Previous() (err error, status int, peer string) {
+	if p := c.peer.Load(); p != nil && c.attempts > 1 {
+		peer = *p
+	}
+	return c.previousErr, c.previousStatus, peer
+}
+
+// TalkedTo notes the peer of an attempt that has failed.
+func (c *Call) TalkedTo(peer string) { c.peer.Store(&peer) }
+
+// AttemptLimit returns the profile's limit for an attempt that starts now, unless the caller's own deadline is sooner.
+func (c *Call) AttemptLimit(now time.Time) (limit time.Duration, ok bool) {
+	limit = c.dep.profile.Retry.AttemptTimeout
+	if limit <= 0 || c.outer != nil {
+		return 0, false
+	}
+	if deadline, limited := c.parent.Deadline(); limited && deadline.Sub(now) <= limit {
+		return 0, false
+	}
+	return limit, true
+}
+
+// giveBack returns what was reserved for an attempt that does not go out.
+func (c *Call) giveBack() {
+	if c.granted {
+		c.granted = false
+		c.in.refund()
+	}
+	c.refundBucket()
+}
+
+// Lend moves what the attempt may use into its lease and returns the attempt's wire: one string whose first memberLen
+// bytes are the baggage member, and whose bytes after the member's key are the header. left is what is left of the
+// attempt's time, 0 if it has no limit. Nothing is lent without a wire.
+func (c *Call) Lend(left time.Duration) (wire string, memberLen int) {
+	in, dep := c.in, c.dep
+	c.nonce = otelprop.Nonce(rand.Uint32())
+	c.lease = lease{slot: -1}
+	if !c.unlent && !c.learned.needsNoLease() {
+		c.lease = in.lend(dep.profile.Retry.Reserve, dep)
+		if n := c.lease.tokens; n > 0 {
+			dep.counters.lent.Add(int64(n))
+		}
+	}
+	ordinal := c.attempts
+	if c.outer != nil {
+		ordinal = c.outer.attempts
+	}
+	r := otelprop.Request{
+		Grant: c.lease.tokens, Limit: max(in.limit, c.lease.tokens), Hop: min(in.hop+1, maxHop), Nonce: c.nonce, Entry: in.entry,
+		Caller: dep.sdk.callerSlug, Attempt: uint8(min(ordinal, 99)),
+		Profile: string(dep.profile.Name), Digest: dep.digest, Timeout: left,
+	}
+	var buf [otelprop.MaxHeader + otelprop.MaxMember]byte
+	b, n := r.AppendWire(buf[:0])
+	return string(b), n
+}
+
+// Lent returns the tokens that the attempt carries, and its nonce.
+func (c *Call) Lent() (int, otelprop.Nonce) { return int(c.lease.tokens), c.nonce }
+
+// MarkWritten says that the attempt's wire is on the request: an inner layer that gets it passes it on once.
+func (c *Call) MarkWritten() { c.written.Store(true) }
+
+// PassOn reports whether the layer above has written this attempt's wire and nobody has passed it on yet. Whoever gets
+// true sends the request as it is; a repetition of it in between gets false and writes a wire of its own.
+func (c *Call) PassOn() bool { return c.written.Swap(false) }
+
+// Done settles an attempt. It is called exactly once for each admitted attempt, with c.Result set.
+func (c *Call) Done(now time.Time) {
+	dep, r := c.dep, &c.Result
+	c.written.Store(false)
+	c.settle()
+	if !c.mayRepeat() && !r.Unsent || r.Effects {
+		c.in.Tracker.Effect()
+	}
+	if c.outer != nil {
+		c.outer.reported.Store(&Report{Claim: r.Claim, Owner: r.Owner})
+		return
+	}
+	dep.breaker.Done(&c.permit, r.outcome())
+	failed := r.Failed
+	if failed {
+		dep.counters.claims[r.Claim].Add(1)
+	} else if !r.Canceled {
+		dep.latency.add(now.Sub(c.started))
+		c.payIn()
+	}
+	if c.attempts == 1 && !r.Canceled {
+		dep.floor.add(!failed)
+	}
+}
+
+// payIn pays a success into the dependency's bucket.
+func (c *Call) payIn() {
+	b := &c.dep.profile.Budget
+	switch {
+	case b.Kind == profiles.BudgetRatio && b.Fund == profiles.FundSuccesses:
+		c.dep.bucket.add(c.dep.deposit, b.Burst)
+	case b.Kind == profiles.BudgetQuota && c.attempts == 1:
+		c.dep.bucket.add(wholeToken, b.Burst)
+	case b.Kind == profiles.BudgetQuota:
+		c.dep.bucket.add(c.paid, b.Burst) // the last retry's cost comes back
+	}
+}
+
+// mayRepeat reports whether somebody who knows said that the request may run twice: this layer or the one that decides.
+func (c *Call) mayRepeat() bool {
+	return c.options.Idempotent || c.outer != nil && c.outer.options.Idempotent
+}
+
+// settle takes the lease home.
+func (c *Call) settle() {
+	in, dep, r := c.in, c.dep, &c.Result
+	lent := int(c.lease.tokens)
+	switch {
+	case r.HasReturn:
+		in.settle(&c.lease, int(r.Return.Returned), int(r.Return.Retries))
+		dep.counters.home.Add(int64(r.Return.Returned))
+	case r.Unsent:
+		in.home(&c.lease)
+		dep.counters.home.Add(int64(lent))
+	default:
+		in.lose(&c.lease)
+		if lent > 0 {
+			dep.sdk.counters.lost.Add(int64(lent))
+		}
+	}
+	if !c.options.Wireless && !c.options.External && !r.Canceled && !r.Unsent {
+		c.learned.observe(!r.Failed, r.HasReturn, r.Return.Leaf)
+	}
+}
+
+// Reported returns what an inner layer for the same dependency saw of the attempt, or nil.
+func (c *Call) Reported() *Report { return c.reported.Load() }
+
+// Result is what came of one attempt.
+type Result struct {
+	// Err is the attempt's error, Status its HTTP status, 0 without a response.
+	Err    error
+	Status int
+	// Failed says that the dependency failed. Canceled says that the attempt was given up for a reason other than time.
+	Failed, Canceled bool
+	// Retryable says that a failure of this kind may go away, Throttled that the callee asked for less load.
+	Retryable, Throttled bool
+	// Unsent says that the request provably never reached the callee, Unprocessed that the callee says that it did
+	// nothing: either may be repeated whatever it is.
+	Unsent, Unprocessed bool
+	// Excluded says that the attempt tells nothing about the dependency's health.
+	Excluded bool
+	// Pushback says that the callee asked for no retry. Hint is how long it asked to wait, HasHint that it did.
+	Pushback bool
+	HasHint  bool
+	Hint     time.Duration
+	// Return is what the callee sent back, if HasReturn.
+	HasReturn bool
+	Return    otelprop.Return
+	// Claim and Owner are the failure's; the owner of a failure without a claim is the dependency.
+	Claim ownership.Claim
+	Owner string
+	// Effects says that the callee, or one below it, sent something that must not run twice.
+	Effects bool
+}
+
+// Returned takes over a return that the codec has accepted.
+func (r *Result) Returned(ret otelprop.Return) {
+	r.HasReturn, r.Return, r.Effects = true, ret, ret.Effects
+}
+
+// Judge sets claim and owner once Failed is known.
+func (r *Result) Judge(dep *Dependency) {
+	r.Owner = dep.slug
+	if r.HasReturn && r.Return.Claim != ownership.ClaimNone {
+		r.Claim = r.Return.Claim
+		if r.Return.Owner != "" {
+			r.Owner = r.Return.Owner
+		}
+	}
+}
+
+// outcome is what the breaker learns.
+func (r *Result) outcome() breaker.Outcome {
+	switch {
+	case r.Canceled, r.Excluded:
+		return breaker.Ignored
+	case r.Failed:
+		return breaker.Failure
+	default:
+		return breaker.Success
+	}
+}

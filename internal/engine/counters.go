@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"sync/atomic"
+
+	"github.com/chainbudget/chainbudget-go/otelprop"
+	"github.com/chainbudget/chainbudget-go/ownership"
+)
+
+// reasonCount is how many reasons there are, ReasonAllowed included.
+const reasonCount = int(ownership.ReasonDeadline) + 1
+
+// claimCount is how many claims there are.
+const claimCount = int(ownership.ClaimStop) + 1
+
+// counters are the SDK's own numbers. They are added to on the request path and read by whoever watches.
+type counters struct {
+	entries, callees, relayed, orphans, noPurse, unreadable atomic.Int64
+	minted, lost                                            atomic.Int64
+	foreign, repeatedGrants, hiddenRepeats                  atomic.Int64
+	baggageDropped                                          atomic.Int64
+	rejects                                                 [len(otelprop.Rejects{})]atomic.Int64
+	claimsSent                                              [claimCount]atomic.Int64
+}
+
+// dependencyCounters are the numbers of one dependency.
+type dependencyCounters struct {
+	calls, attempts, retries, repeated atomic.Int64
+	lent, home                         atomic.Int64
+	denied, wouldDeny                  [reasonCount]atomic.Int64
+	claims                             [claimCount]atomic.Int64
+}
+
+// Totals is one reading of an SDK's numbers since it was made. The values are read one after the other, so a reading
+// under load is not one moment.
+type Totals struct {
+	// Entries, Callees, Relayed, Orphans and Unreadable count inbound requests by what they brought; NoPurse counts
+	// calls whose context belonged to no request.
+	Entries, Callees, Relayed, Orphans, Unreadable, NoPurse int64
+	// Minted and Lost count tokens.
+	Minted, Lost int64
+	// Foreign counts inbound requests that something between the hops said it had repeated, RepeatedGrants those whose
+	// grant had already arrived, HiddenRepeats requests that the transport below repeated on its own.
+	Foreign, RepeatedGrants, HiddenRepeats int64
+	// BaggageDropped counts foreign baggage members that found no room beside the SDK's own.
+	BaggageDropped int64
+	// Rejects counts wire input that was not taken as it stood, by the reason's word.
+	Rejects map[string]int64
+	// ClaimsSent counts returns by claim.
+	ClaimsSent map[string]int64
+	// Dependencies has the numbers of each dependency by name.
+	Dependencies map[string]DependencyTotals
+}
+
+// DependencyTotals is one reading of a dependency's numbers.
+type DependencyTotals struct {
+	// Calls, Attempts and Retries: attempts include the first of each call, retries do not.
+	Calls, Attempts, Retries int64
+	// RepeatedCalls counts calls to an operation that had already failed in the same request.
+	RepeatedCalls int64
+	// Lent and Home count tokens that went out in leases and came back.
+	Lent, Home int64
+	// Denied counts refused retries by reason, WouldDeny those that a milder mode let through.
+	Denied, WouldDeny map[string]int64
+	// Claims counts failed attempts by the claim that came with them.
+	Claims map[string]int64
+}
+
+// Totals reads the counters.
+func (s *SDK) Totals() Totals {
+	c := &s.counters
+	t := Totals{
+		Entries: c.entries.Load(), Callees: c.callees.Load(), Relayed: c.relayed.Load(), Orphans: c.orphans.Load(),
+		Unreadable: c.unreadable.Load(), NoPurse: c.noPurse.Load(), Minted: c.minted.Load(), Lost: c.lost.Load(),
+		Foreign: c.foreign.Load(), RepeatedGrants: c.repeatedGrants.Load(), HiddenRepeats: c.hiddenRepeats.Load(),
+		BaggageDropped: c.baggageDropped.Load(),
+		Rejects:        make(map[string]int64), ClaimsSent: make(map[string]int64),
+		Dependencies: make(map[string]DependencyTotals),
+	}
+	for i := range c.rejects {
+		if n := c.rejects[i].Load(); n != 0 {
+			t.Rejects[otelprop.Reject(i).String()] = n
+		}
+	}
+	for i := range c.claimsSent {
+		if n := c.claimsSent[i].Load(); n != 0 {
+			t.ClaimsSent[ownership.Claim(i).String()] = n
+		}
+	}
+	for _, d := range s.all() {
+		t.Dependencies[d.name] = d.totals()
+	}
+	return t
+}
+
+func (d *Dependency) totals() DependencyTotals {
+	c := &d.counters
+	t := DependencyTotals{
+		Calls: c.calls.Load(), Attempts: c.attempts.Load(), Retries: c.retries.Load(), RepeatedCalls: c.repeated.Load(),
+		Lent: c.lent.Load(), Home: c.home.Load(),
+		Denied: make(map[string]int64), WouldDeny: make(map[string]int64), Claims: make(map[string]int64),
+	}
+	for i := range c.denied {
+		if n := c.denied[i].Load(); n != 0 {
+			t.Denied[ownership.Reason(i).String()] = n
+		}
+		if n := c.wouldDeny[i].Load(); n != 0 {
+			t.WouldDeny[ownership.Reason(i).String()] = n
+		}
+	}
+	for i := range c.claims {
+		if n := c.claims[i].Load(); n != 0 {
+			t.Claims[ownership.Claim(i).String()] = n
+		}
+	}
+	return t
+}

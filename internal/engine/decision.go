@@ -1,0 +1,436 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/chainbudget/chainbudget-go/ownership"
+	"github.com/chainbudget/chainbudget-go/profiles"
+)
+
+// Decision is the answer to one failed attempt: may there be another, and when. It is a value; deciding allocates
+// nothing.
+type Decision struct {
+	// Reason is [ownership.ReasonAllowed], or the gate that refused.
+	Reason ownership.Reason
+	// Delay is the drawn backoff.
+	Delay time.Duration
+
+	waits    bool             // no token is reserved yet: one may come home
+	protects bool             // a protecting gate refused, or would have had a gate without a verdict not refused first
+	would    ownership.Reason // what a milder mode let through
+	until    time.Time
+	bound    time.Duration // how long a lease may be waited for
+}
+
+// Allowed reports whether another attempt may go out.
+func (d *Decision) Allowed() bool { return d.Reason == ownership.ReasonAllowed }
+
+// Decide asks every gate, in order, whether the attempt that came to c.Result may be followed by another. If so, a token
+// is reserved, unless the decision has to wait for one: see [Call.Await].
+func (c *Call) Decide(now time.Time) bool {
+	c.before = c.in.held()
+	c.decision = Decision{}
+	c.decide(now)
+	if !c.decision.Allowed() {
+		c.record()
+	}
+	return c.decision.Allowed()
+}
+
+func (c *Call) decide(now time.Time) {
+	dep, p := c.dep, c.dep.profile
+	d, r := &c.decision, &c.Result
+	c.gates()
+	if !d.Allowed() {
+		return
+	}
+	ceiling := p.Backoff.Ceiling(c.attempts-1, r.Throttled)
+	if r.HasHint {
+		d.Delay = p.Backoff.After(r.Hint, c.attempts-1, r.Throttled, dep.sdk.random)
+	} else {
+		d.Delay = p.Backoff.Delay(c.attempts-1, r.Throttled, dep.sdk.random)
+	}
+	chain := c.in.peek()
+	spends := true
+	if chain == settled || chain == exhausted {
+		if dep.mode != profiles.ModeObserve {
+			d.Reason = ownership.ReasonChainExhausted // settled was asked for before
+			return
+		}
+		spends = false
+		d.let(ownership.ReasonChainExhausted)
+	}
+	typical := dep.latency.typical()
+	deadline, limited := c.parent.Deadline()
+	left := deadline.Sub(now)
+	if limited && (left <= 0 || left < d.Delay+typical) {
+		d.Reason = ownership.ReasonDeadline
+		return
+	}
+	d.until = now.Add(d.Delay)
+	d.bound = max(ceiling, 2*c.in.slowest())
+	if limited {
+		d.bound = min(d.bound, left-typical)
+	}
+	switch {
+	case chain == mayComeHome && dep.mode != profiles.ModeObserve:
+		d.waits = true
+	case !spends, chain == mayComeHome:
+		d.let(ownership.ReasonChainExhausted)
+		c.takeBucket()
+	default:
+		c.reserve()
+	}
+}
+
+// let notes a refusal that the mode lets through; the first one counts.
+func (d *Decision) let(reason ownership.Reason) {
+	if d.would == ownership.ReasonAllowed {
+		d.would = reason
+	}
+}
+
+// reserve takes the bucket's token and the chain's. Either may be gone since it was looked at.
+func (c *Call) reserve() {
+	d := &c.decision
+	if !c.takeBucket() {
+		return
+	}
+	switch c.in.reserve() {
+	case reserved:
+		c.granted = true
+		return
+	case mayComeHome:
+		d.waits = true
+	case settled:
+		d.Reason = ownership.ReasonSettled
+	case exhausted:
+		d.Reason = ownership.ReasonChainExhausted
+	}
+	c.refundBucket()
+}
+
+func (c *Call) takeBucket() bool {
+	if !c.dep.bucket.take(c.cost()) {
+		c.decision.Reason, c.decision.protects = ownership.ReasonDependencyBudget, true
+		return false
+	}
+	c.funded = true
+	return true
+}
+
+func (c *Call) refundBucket() {
+	if c.funded {
+		c.funded = false
+		c.dep.bucket.add(c.cost(), c.dep.profile.Budget.Burst)
+	}
+}
+
+// cost is what the next retry takes from the dependency's bucket.
+func (c *Call) cost() int64 {
+	b := &c.dep.profile.Budget
+	switch {
+	case b.Kind != profiles.BudgetQuota:
+		return wholeToken
+	case c.Result.Throttled:
+		return int64(b.ThrottledCost) * wholeToken
+	default:
+		return int64(b.Cost) * wholeToken
+	}
+}
+
+// gates asks the gates that need no token.
+func (c *Call) gates() {
+	dep, d, r := c.dep, &c.decision, &c.Result
+	if dep.disabled {
+		d.Reason, d.protects = ownership.ReasonDisabled, true
+		return
+	}
+	switch {
+	case r.Canceled || c.parent.Err() == context.Canceled:
+		d.Reason = ownership.ReasonCanceled
+	case c.in.peek() == settled:
+		if dep.mode == profiles.ModeObserve {
+			d.let(ownership.ReasonSettled)
+		} else {
+			d.Reason = ownership.ReasonSettled
+		}
+	}
+	// Canceled and settled give no verdict: whether the failure passes up depends on what the other gates say.
+	rest := c.protecting()
+	d.protects = rest.Protects()
+	switch {
+	case !d.Allowed():
+	case rest != ownership.ReasonAllowed:
+		d.Reason = rest
+	case !c.options.Replayable:
+		d.Reason = ownership.ReasonNotReplayable
+	}
+}
+
+// protecting asks the gates from not_retryable to no_policy.
+func (c *Call) protecting() ownership.Reason {
+	dep, p, d, r := c.dep, c.dep.profile, &c.decision, &c.Result
+	if !r.Retryable {
+		return ownership.ReasonNotRetryable
+	}
+	if refusal := c.claimGate(); refusal != ownership.ReasonAllowed {
+		if dep.mode == profiles.ModeEnforce {
+			return refusal
+		}
+		d.let(refusal)
+	}
+	switch {
+	case r.Pushback, r.HasHint && !p.Backoff.Follows(r.Hint):
+		return ownership.ReasonPushback
+	case !c.options.Idempotent && !r.Unsent && !r.Unprocessed:
+		return ownership.ReasonNotIdempotent
+	case !dep.breaker.Ready():
+		return ownership.ReasonBreakerOpen
+	}
+	if dep.floor.refuses() {
+		if dep.mode != profiles.ModeObserve {
+			return ownership.ReasonAvailabilityFloor
+		}
+		d.let(ownership.ReasonAvailabilityFloor)
+	}
+	switch {
+	case !dep.bucket.has(c.cost()):
+		return ownership.ReasonDependencyBudget
+	case p.Retry.Attempts() <= 1:
+		return ownership.ReasonNoPolicy
+	case c.attempts >= p.Retry.Attempts():
+		return ownership.ReasonMaxAttempts
+	}
+	return ownership.ReasonAllowed
+}
+
+// claimGate is ownership's own refusal.
+func (c *Call) claimGate() ownership.Reason {
+	switch c.Result.Claim {
+	case ownership.ClaimStop:
+		return ownership.ReasonStop
+	case ownership.ClaimUnclaimed:
+		return ownership.ReasonUnclaimed
+	case ownership.ClaimMissing:
+		if c.dep.profile.Retry.Missing == profiles.MissingStop {
+			return ownership.ReasonStop
+		}
+	}
+	return ownership.ReasonAllowed
+}
+
+// Await makes a decision that waits for a lease final: it returns true once a token is reserved, and false when none
+// came home in time. A decision that does not wait is final already. Nothing of the failed attempt has to be given up
+// before Await returns true.
+func (c *Call) Await() bool {
+	d := &c.decision
+	if !d.Allowed() || !d.waits {
+		return d.Allowed()
+	}
+	d.waits = false
+	c.await()
+	if d.Allowed() {
+		now := time.Now()
+		deadline, limited := c.parent.Deadline()
+		if limited && deadline.Sub(now) < max(0, d.until.Sub(now))+c.dep.latency.typical() {
+			c.giveBack()
+			d.Reason = ownership.ReasonDeadline
+		}
+	}
+	if !d.Allowed() {
+		c.record()
+	}
+	return d.Allowed()
+}
+
+func (c *Call) await() {
+	d := &c.decision
+	timer := time.NewTimer(max(d.bound, 0))
+	defer timer.Stop()
+	for {
+		changed := c.in.watch()
+		c.reserve()
+		if c.granted || !d.Allowed() {
+			d.waits = false
+			return
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			d.Reason = ownership.ReasonChainExhausted
+			return
+		case <-c.parent.Done():
+			d.Reason = gone(c.parent)
+			return
+		}
+	}
+}
+
+// gone is the reason for a context that has ended.
+func gone(ctx context.Context) ownership.Reason {
+	if ctx.Err() == context.DeadlineExceeded {
+		return ownership.ReasonDeadline
+	}
+	return ownership.ReasonCanceled
+}
+
+// Backoff sleeps what is left of the delay. It returns false if the caller went away meanwhile; the reserved token has
+// then been given back.
+func (c *Call) Backoff() bool {
+	d := &c.decision
+	left := time.Until(d.until)
+	if c.dep.sdk.noSleep {
+		left = 0
+	}
+	if left > 0 {
+		timer := time.NewTimer(left)
+		select {
+		case <-timer.C:
+		case <-c.parent.Done():
+			timer.Stop()
+		}
+	}
+	if c.parent.Err() == nil {
+		return true
+	}
+	c.giveBack()
+	d.Reason = gone(c.parent)
+	c.record()
+	return false
+}
+
+// Decision returns the latest decision.
+func (c *Call) Decision() Decision { return c.decision }
+
+// retriedOwner remembers that a failure of this owner was retried in this call.
+func (c *Call) retriedOwner(owner string) {
+	if c.retried(owner) {
+		return
+	}
+	if c.owned < len(c.owners) {
+		c.owners[c.owned] = owner
+		c.owned++
+		return
+	}
+	c.more = append(c.more, owner)
+}
+
+func (c *Call) retried(owner string) bool {
+	for _, o := range c.owners[:c.owned] {
+		if o == owner {
+			return true
+		}
+	}
+	for _, o := range c.more {
+		if o == owner {
+			return true
+		}
+	}
+	return false
+}
+
+// Finish ends a call whose last attempt failed: it makes the error that the caller gets or can ask for, and records it
+// with the request. A call that was canceled for a reason other than time is no failure of the request and is not
+// recorded.
+func (c *Call) Finish() *ownership.DeniedError {
+	d, r := &c.decision, &c.Result
+	f := &ownership.DeniedError{
+		Reason: d.Reason, Dependency: c.dep.name, Owner: r.Owner, Claim: c.claim(), Attempts: c.attempts, Status: r.Status,
+		RetryAfter: c.pace(), Operation: c.options.Operation, FailOpen: c.dep.failOpen, Err: r.Err,
+	}
+	if f.Owner == "" {
+		f.Owner = c.dep.slug
+	}
+	if !r.Canceled && c.outer == nil {
+		c.in.Tracker.Failed(f)
+	}
+	return f
+}
+
+// pace is how long the caller had better wait before it asks again: what the callee asked for, or the backoff that the
+// next retry would have had.
+func (c *Call) pace() time.Duration {
+	p, r := c.dep.profile, &c.Result
+	switch c.decision.Reason {
+	case ownership.ReasonBreakerOpen:
+		return p.Breaker.OpenFor
+	case ownership.ReasonChainExhausted, ownership.ReasonDependencyBudget, ownership.ReasonProcessBudget,
+		ownership.ReasonAvailabilityFloor, ownership.ReasonMaxAttempts, ownership.ReasonDeadline, ownership.ReasonPushback:
+		if r.HasHint {
+			return r.Hint
+		}
+		return p.Backoff.Ceiling(max(c.attempts-1, 0), r.Throttled)
+	}
+	if r.HasHint {
+		return r.Hint
+	}
+	return 0
+}
+
+// claim is what goes up if this failure causes the hop's own.
+func (c *Call) claim() ownership.Claim {
+	d, r := &c.decision, &c.Result
+	switch {
+	case r.Claim == ownership.ClaimStop:
+		return ownership.ClaimStop
+	case r.Claim == ownership.ClaimUnclaimed, d.protects, d.Reason.Protects(), c.retried(r.Owner):
+		return ownership.ClaimUnclaimed
+	default:
+		return ownership.ClaimClaimed // it passes up
+	}
+}
+
+// Refuse ends the call by a gate that is asked again at the last moment, just before an attempt. Before the first
+// attempt the refusal is the dependency's failure, not ours.
+func (c *Call) Refuse(reason ownership.Reason, err error) {
+	if c.attempts == 0 {
+		c.before = c.in.held()
+		c.Result = Result{Err: err, Failed: true, Unsent: true, Owner: c.dep.slug}
+	}
+	c.decision.Reason, c.decision.protects = reason, reason.Protects()
+	c.record()
+}
+
+// record counts a final decision, and tells the observer and the current span. Each decision is recorded once: when a
+// gate refuses, or when the attempt that it allowed goes out.
+func (c *Call) record() {
+	dep, d, r := c.dep, &c.decision, &c.Result
+	if !d.Allowed() {
+		dep.counters.denied[d.Reason].Add(1)
+	}
+	if d.would != ownership.ReasonAllowed {
+		dep.counters.wouldDeny[d.would].Add(1)
+	}
+	if observe := dep.sdk.observe; observe != nil {
+		observe(&Event{
+			Context: c.parent, Dependency: dep.name, Profile: string(dep.profile.Name), Attempt: c.failedAttempt(), Reason: d.Reason,
+			WouldDeny: d.would, Delay: d.Delay, Claim: r.Claim, Owner: r.Owner, Status: r.Status, Err: r.Err,
+			Before: c.before, After: c.in.held(),
+		})
+	}
+	if span := trace.SpanFromContext(c.parent); span.IsRecording() {
+		name := "chainbudget.denied"
+		if d.Allowed() {
+			name = "chainbudget.retry"
+		}
+		span.AddEvent(name, trace.WithAttributes(
+			attribute.String("chainbudget.dependency", dep.name),
+			attribute.Int("chainbudget.attempt", c.failedAttempt()),
+			attribute.String("chainbudget.reason", d.Reason.String()),
+			attribute.String("chainbudget.owner", r.Owner),
+		))
+	}
+}
+
+// failedAttempt is the ordinal of the attempt that the decision is about: an allowed one is recorded as the next goes out.
+func (c *Call) failedAttempt() int {
+	if c.decision.Allowed() {
+		return c.attempts - 1
+	}
+	return c.attempts
+}

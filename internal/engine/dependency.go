@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/chainbudget/chainbudget-go/breaker"
+	"github.com/chainbudget/chainbudget-go/otelprop"
+	"github.com/chainbudget/chainbudget-go/profiles"
+)
+
+// Dependency is a named thing that the service calls, with exactly one profile. All methods may be called by many
+// goroutines at once.
+type Dependency struct {
+	sdk      *SDK
+	name     string
+	slug     string // as an owner on the wire
+	inCode   profiles.Name
+	pinned   bool
+	profile  *profiles.Profile
+	digest   string
+	mode     profiles.Mode
+	disabled bool
+	external profiles.Placement
+	failOpen bool
+	mesh     profiles.Mesh
+	deposit  int64 // thousandths of a token that one unit of funding pays in
+
+	breaker    *breaker.Breaker
+	bucket     bucket
+	latency    latency
+	operations operations
+	floor      floor
+	counters   dependencyCounters
+
+	lastHost atomic.Pointer[hostVerdict]
+}
+
+// hostVerdict is the last answer of External, so that a dependency with one host looks it up once.
+type hostVerdict struct {
+	host     string
+	external bool
+}
+
+func newDependency(s *SDK, name string, inCode profiles.Name, e profiles.Effective) *Dependency {
+	d := &Dependency{
+		sdk: s, name: name, slug: otelprop.Slug(name, maxEntrySlug), inCode: inCode, pinned: e.Pinned, profile: e.Profile,
+		digest: e.Profile.Digest(), mode: e.Mode, disabled: e.RetriesDisabled, external: e.External,
+		failOpen: e.OnFailure == profiles.OnFailureOpen, mesh: e.Mesh, breaker: breaker.New(name, e.Profile.Breaker, nil),
+		deposit: int64(e.Profile.Budget.Ratio*wholeToken + 0.5),
+	}
+	if s.forced != profiles.ModeInherit {
+		d.mode = s.forced
+	}
+	d.bucket.fill(e.Profile.Budget)
+	d.floor.init(e.Profile)
+	return d
+}
+
+// Name returns the dependency's name.
+func (d *Dependency) Name() string { return d.name }
+
+// Profile returns the profile in force. It must not be written.
+func (d *Dependency) Profile() *profiles.Profile { return d.profile }
+
+// Pinned reports whether the catalog, not the code, chose the profile.
+func (d *Dependency) Pinned() bool { return d.pinned }
+
+// Mode returns the mode in force for this dependency.
+func (d *Dependency) Mode() profiles.Mode { return d.mode }
+
+// SDK returns the SDK that the dependency belongs to.
+func (d *Dependency) SDK() *SDK { return d.sdk }
+
+// Mesh returns the name of the mesh that repeats requests below, or profiles.MeshNone.
+func (d *Dependency) Mesh() profiles.Mesh { return d.mesh }
+
+// Breaker returns the dependency's breaker, nil if its profile has none.
+func (d *Dependency) Breaker() *breaker.Breaker { return d.breaker }
+
+// Typical returns the typical time of a successful attempt, 0 while it is not known.
+func (d *Dependency) Typical() time.Duration { return d.latency.typical() }
+
+// External reports whether a host is outside: nothing of the wire goes there. It is asked for each request, so that a
+// redirect elsewhere carries nothing.
+func (d *Dependency) External(host string) bool {
+	switch d.external {
+	case profiles.PlacementExternal:
+		return true
+	case profiles.PlacementInternal:
+		return false
+	}
+	if v := d.lastHost.Load(); v != nil && v.host == host {
+		return v.external
+	}
+	external := !d.sdk.catalog.Internal(host)
+	d.lastHost.Store(&hostVerdict{host: host, external: external})
+	if external {
+		d.sdk.warnOnce("external:"+d.name, "chainbudget: a dependency is external by its host: it gets no budget; "+
+			"declare it in the catalog (external: true, or internal_hosts) to say which", "dependency", d.name, "host", host)
+	}
+	return external
+}
+
+// floor is the availability floor of one dependency: below it nobody retries, because most first attempts fail and a
+// retry is only more load.
+type floor struct {
+	window *breaker.Window
+	below  atomic.Bool
+	stop   float64
+	resume float64
+}
+
+const (
+	floorSamples    = 20
+	floorHysteresis = 0.1
+)
+
+func (f *floor) init(p *profiles.Profile) {
+	if p.AvailabilityFloor <= 0 {
+		return
+	}
+	f.window = breaker.NewWindow(floorWindow)
+	f.stop = p.AvailabilityFloor
+	f.resume = min(1, p.AvailabilityFloor+floorHysteresis)
+}
+
+const floorWindow = 10 * time.Second
+
+// add counts a first attempt.
+func (f *floor) add(success bool) {
+	if f.window == nil {
+		return
+	}
+	f.window.Add(success)
+}
+
+// refuses reports whether the dependency is below its floor.
+func (f *floor) refuses() bool {
+	if f.window == nil {
+		return false
+	}
+	ok, total := f.window.Ratio()
+	if total < floorSamples {
+		f.set(false)
+		return false
+	}
+	share := float64(ok) / float64(total)
+	switch {
+	case share < f.stop:
+		f.set(true)
+	case share >= f.resume:
+		f.set(false)
+	}
+	return f.below.Load()
+}
+
+func (f *floor) set(below bool) {
+	if f.below.Load() != below {
+		f.below.Store(below)
+	}
+}

@@ -1,0 +1,218 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/chainbudget/chainbudget-go/internal/ctxkey"
+	"github.com/chainbudget/chainbudget-go/otelprop"
+	"github.com/chainbudget/chainbudget-go/ownership"
+)
+
+// Role is what a request's purse was opened from.
+type Role uint8
+
+// The roles.
+const (
+	RoleEntry   Role = iota // minted here, by declaration
+	RoleCallee              // lent by a caller that waits for the return
+	RoleRelayed             // came through something in between: no return is owed
+	RoleOrphan              // nothing came: minted here, by default
+	RoleStart               // minted here, for work of its own
+)
+
+// Inbound is one inbound request, or one chain of its own: its purse and its tracker. It is made by value inside an
+// adapter's per-request state and must not be copied after [SDK.Arrive]. The methods may be called by many goroutines.
+type Inbound struct {
+	Purse
+	Tracker ownership.Tracker
+
+	sdk   *SDK
+	ctx   inboundContext
+	wire  otelprop.Request
+	entry string
+	limit uint8
+	hop   uint8
+	role  Role
+	owes  bool
+	// Idempotent is set by the adapter when the catalog lists the inbound operation as idempotent.
+	Idempotent bool
+
+	called atomic.Bool // this hop made an outbound call
+}
+
+// Arrival is what an adapter knows about a request when it arrives.
+type Arrival struct {
+	// Entry makes the request an entry: Wire is ignored, and Budget tokens are minted.
+	Entry  bool
+	Budget int
+	// Wire is what the request brought, Rejects what of it was not taken.
+	Wire    otelprop.Request
+	Rejects otelprop.Rejects
+	// Foreign says that something between the hops counted this request as a repetition.
+	Foreign bool
+}
+
+// Arrive opens the purse of an inbound request.
+func (s *SDK) Arrive(in *Inbound, a Arrival) {
+	in.sdk = s
+	s.CountRejects(&a.Rejects)
+	chain := &s.catalog.Chain
+	switch {
+	case a.Entry:
+		s.counters.entries.Add(1)
+		in.mint(RoleEntry, a.Budget)
+	case a.Wire.State == otelprop.Absent:
+		if n := s.counters.orphans.Add(1); n == orphansBeforeWarning {
+			s.warnOrphans()
+		}
+		in.mint(RoleOrphan, chain.OrphanBudget)
+	default:
+		in.receive(&a)
+	}
+}
+
+// receive opens the purse with what a caller granted.
+func (in *Inbound) receive(a *Arrival) {
+	s := in.sdk
+	in.wire = a.Wire
+	in.entry, in.limit, in.hop = a.Wire.Entry, a.Wire.Limit, a.Wire.Hop
+	in.owes = a.Wire.Direct
+	in.role = RoleCallee
+	grant := int(a.Wire.Grant) // I4: the codec has clamped it
+	switch {
+	case a.Wire.State == otelprop.Unreadable:
+		s.counters.unreadable.Add(1)
+		in.entry, grant = "unknown", 0
+		in.owes = false
+		in.role = RoleRelayed
+	case a.Wire.Direct:
+		s.counters.callees.Add(1)
+	default:
+		s.counters.relayed.Add(1)
+		in.role = RoleRelayed
+	}
+	if a.Foreign {
+		s.counters.foreign.Add(1)
+		grant = 0
+	}
+	if grant > 0 && s.nonces.seen(a.Wire.Nonce, time.Now()) {
+		s.counters.repeatedGrants.Add(1)
+		grant = 0
+	}
+	in.open(grant, false)
+}
+
+func (in *Inbound) mint(role Role, tokens int) {
+	s := in.sdk
+	in.role = role
+	in.entry = s.entrySlug
+	in.open(tokens, true)
+	in.limit = in.granted
+	s.counters.minted.Add(int64(in.granted))
+}
+
+const orphansBeforeWarning = 100
+
+func (s *SDK) warnOrphans() {
+	c := &s.counters
+	if known := c.entries.Load() + c.callees.Load() + c.relayed.Load(); known >= orphansBeforeWarning/2 {
+		return
+	}
+	s.warnOnce("orphans", "chainbudget: most requests arrive without a budget: if chains begin here, make the handler an Entry()",
+		"service", s.service)
+}
+
+// Start opens the purse of a chain that begins here without an inbound request.
+func (s *SDK) Start(parent context.Context) (*Inbound, context.Context) {
+	in := &Inbound{sdk: s}
+	in.mint(RoleStart, s.catalog.Chain.Budget)
+	return in, in.Context(parent)
+}
+
+// orphan opens a purse for one call whose context belongs to no request.
+func (s *SDK) orphan() *Inbound {
+	s.counters.noPurse.Add(1)
+	in := &Inbound{sdk: s}
+	in.mint(RoleOrphan, s.catalog.Chain.OrphanBudget)
+	return in
+}
+
+// Context returns parent with the request in it.
+func (in *Inbound) Context(parent context.Context) context.Context {
+	in.ctx = inboundContext{Context: parent, in: in}
+	return &in.ctx
+}
+
+// FromContext returns the request or chain that ctx belongs to, or nil.
+func FromContext(ctx context.Context) *Inbound {
+	in, _ := ctx.Value(ctxkey.Inbound{}).(*Inbound)
+	return in
+}
+
+// inboundContext is the context of an inbound request; it is part of the Inbound, so that it costs no allocation.
+type inboundContext struct {
+	context.Context
+	in *Inbound
+}
+
+func (c *inboundContext) Value(key any) any {
+	switch key.(type) {
+	case ctxkey.Inbound:
+		return c.in
+	case ctxkey.Tracker:
+		return &c.in.Tracker
+	case ctxkey.Call:
+		return nil // a call further up is another service's, or this one's before the request came in
+	}
+	return c.Context.Value(key)
+}
+
+// SDK returns the SDK that the request arrived at.
+func (in *Inbound) SDK() *SDK { return in.sdk }
+
+// Role returns what the purse was opened from.
+func (in *Inbound) Role() Role { return in.role }
+
+// Wire returns what the request brought; the zero value for an entry or an orphan.
+func (in *Inbound) Wire() *otelprop.Request { return &in.wire }
+
+// Owes reports whether the caller waits for a return.
+func (in *Inbound) Owes() bool { return in.owes }
+
+// Keep sets up to n tokens aside for after the return has gone out.
+func (in *Inbound) Keep(n int) int { return in.keep(n) }
+
+// Verdict is what this hop says about its answer. failed says whether the answer is a failure.
+func (in *Inbound) Verdict(failed bool) ownership.Verdict {
+	if !failed {
+		return ownership.Verdict{Claim: ownership.ClaimNone}
+	}
+	return in.Tracker.Verdict(in.sdk.ownerSlug, in.Idempotent)
+}
+
+// Return closes the purse and makes the return that its tokens go home in. It is made once, as the response's headers
+// go out; a later one brings nothing home.
+func (in *Inbound) Return(v ownership.Verdict) otelprop.Return {
+	s := in.sdk
+	s.counters.claimsSent[v.Claim].Add(1)
+	return otelprop.Return{
+		Returned: uint8(in.close()),
+		Retries:  uint8(min(in.retries.Load()+in.below.Load(), maxRetriesOnWire)),
+		Claim:    v.Claim,
+		Nonce:    in.wire.Nonce,
+		Leaf:     !in.called.Load(),
+		Effects:  in.Tracker.Effects(),
+		Owner:    v.Owner,
+	}
+}
+
+// End is called when the handler is done: what the purse still holds can no longer be used.
+func (in *Inbound) End() {
+	before := unpack(in.word.Load())
+	in.end()
+	if before.held > 0 {
+		in.sdk.counters.lost.Add(int64(before.held))
+	}
+}

@@ -1,0 +1,218 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/chainbudget/chainbudget-go/otelprop"
+	"github.com/chainbudget/chainbudget-go/ownership"
+	"github.com/chainbudget/chainbudget-go/profiles"
+)
+
+const (
+	// MaxTokens is the largest grant that the wire can carry.
+	MaxTokens = 99
+	// maxRetriesOnWire is where the retries of a return saturate.
+	maxRetriesOnWire = 99
+	// maxHop is where the hop count saturates.
+	maxHop = 99
+
+	maxEntrySlug  = 24
+	maxCallerSlug = 40
+)
+
+// Config is what New needs. The zero value of every field but Service and Catalog is a default.
+type Config struct {
+	Service string
+	Catalog *profiles.Catalog
+	// Mode, unless it is profiles.ModeInherit, holds for everything, whatever the catalog says.
+	Mode profiles.Mode
+	// Observe is called for every decision, outside all locks, on the goroutine that decided.
+	Observe func(*Event)
+	// Warn is called once for each cause of a warning. Nil discards.
+	Warn func(message string, attributes ...any)
+	// Random returns a number in [0, n). Nil means math/rand/v2, which the runtime seeds per process.
+	Random func(n int64) int64
+	// NoSleep makes every backoff last no time.
+	NoSleep bool
+	// Strict makes New and Dependency refuse what they would otherwise warn of.
+	Strict bool
+}
+
+// SDK is one service's use of the chain budget. All methods may be called by many goroutines at once.
+type SDK struct {
+	service    string
+	entrySlug  string // what Entry, orphans and Start write
+	callerSlug string
+	ownerSlug  string
+	catalog    *profiles.Catalog
+	local      *profiles.Service // the catalog's entry for this service, or nil
+	forced     profiles.Mode     // profiles.ModeInherit: the catalog decides
+	observe    func(*Event)
+	warn       func(string, ...any)
+	random     func(int64) int64
+	noSleep    bool
+	strict     bool
+
+	nonces   nonces
+	counters counters
+	warned   sync.Map // cause -> struct{}
+
+	mu   sync.Mutex
+	deps map[string]*Dependency
+}
+
+// Init makes s usable. It is called once, before s is shared.
+func (s *SDK) Init(c Config) {
+	s.service = c.Service
+	s.entrySlug = otelprop.Slug(c.Service, maxEntrySlug)
+	s.callerSlug = otelprop.Slug(c.Service, maxCallerSlug)
+	s.ownerSlug = s.entrySlug
+	s.catalog = c.Catalog
+	s.local = c.Catalog.Service(c.Service)
+	s.forced = c.Mode
+	s.observe = c.Observe
+	s.warn = c.Warn
+	if s.warn == nil {
+		s.warn = func(string, ...any) {}
+	}
+	s.random = c.Random
+	if s.random == nil {
+		s.random = rand.Int64N
+	}
+	s.noSleep = c.NoSleep
+	s.strict = c.Strict
+	s.nonces.start = time.Now()
+	s.deps = make(map[string]*Dependency)
+}
+
+// Service returns the service's name as it was given.
+func (s *SDK) Service() string { return s.service }
+
+// Mode returns the mode in force for inbound requests.
+func (s *SDK) Mode() profiles.Mode {
+	switch {
+	case s.forced != profiles.ModeInherit:
+		return s.forced
+	case s.catalog.Chain.Mode != profiles.ModeInherit:
+		return s.catalog.Chain.Mode
+	default:
+		return profiles.ModeEnforce
+	}
+}
+
+// Strict reports whether what is usually a warning is an error.
+func (s *SDK) Strict() bool { return s.strict }
+
+// Warn warns once for each cause.
+func (s *SDK) Warn(cause, message string, attributes ...any) {
+	s.warnOnce(cause, message, attributes...)
+}
+
+// Local returns what the catalog says about this service; nil, which its methods accept, if nothing.
+func (s *SDK) Local() *profiles.Service { return s.local }
+
+// Catalog returns the catalog in force. It must not be written.
+func (s *SDK) Catalog() *profiles.Catalog { return s.catalog }
+
+// Dependency returns the dependency of that name, making it at first use. The same name with another profile and no
+// pin is an error naming both. The error may come with a dependency that works: it then has a profile that makes one
+// attempt.
+func (s *SDK) Dependency(name string, inCode profiles.Name) (*Dependency, profiles.Effective, error) {
+	effective, err := s.catalog.Resolve(name, inCode)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.deps[name]
+	switch {
+	case d == nil:
+		d = newDependency(s, name, inCode, effective)
+		s.deps[name] = d
+	case !effective.Pinned && d.inCode != inCode && err == nil:
+		err = fmt.Errorf("chainbudget: dependency %.64q is named with profile %.64q and with profile %.64q: "+
+			"use one of them everywhere, or pin the dependency in the catalog", name, d.inCode, inCode)
+	}
+	return d, effective, err
+}
+
+// ForHost returns the dependency that the catalog declares for a host, or nil.
+func (s *SDK) ForHost(host string) *Dependency {
+	name, ok := s.catalog.DependencyForHost(host)
+	if !ok {
+		return nil
+	}
+	s.mu.Lock()
+	d := s.deps[name]
+	s.mu.Unlock()
+	if d != nil {
+		return d
+	}
+	d, _, _ = s.Dependency(name, "")
+	return d
+}
+
+func (s *SDK) all() []*Dependency {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*Dependency, 0, len(s.deps))
+	for _, d := range s.deps {
+		list = append(list, d)
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].name < list[j].name })
+	return list
+}
+
+// warnOnce warns once for each cause.
+func (s *SDK) warnOnce(cause, message string, attributes ...any) {
+	if _, before := s.warned.LoadOrStore(cause, struct{}{}); !before {
+		s.warn(message, attributes...)
+	}
+}
+
+// CountRejects counts wire input that was not taken as it stood.
+func (s *SDK) CountRejects(r *otelprop.Rejects) {
+	if *r == (otelprop.Rejects{}) {
+		return
+	}
+	for i, n := range r {
+		if n != 0 {
+			s.counters.rejects[i].Add(int64(n))
+		}
+	}
+}
+
+// Event is one decision, for observers.
+type Event struct {
+	// Context is the context of the call.
+	Context context.Context
+	// Dependency and Profile name what was called and by which profile.
+	Dependency, Profile string
+	// Attempt is the ordinal of the attempt that failed, 1 or more; 0 when the call was refused before the first.
+	Attempt int
+	// Reason is the outcome. WouldDeny is set when a milder mode let it through all the same.
+	Reason    ownership.Reason
+	WouldDeny ownership.Reason
+	// Delay is the drawn backoff before the retry, 0 if there is none.
+	Delay time.Duration
+	// Claim and Owner came with the failure.
+	Claim ownership.Claim
+	Owner string
+	// Status is the failed attempt's HTTP status, 0 without a response. Err is its error, or nil.
+	Status int
+	Err    error
+	// Before and After are the tokens that the purse held around the decision.
+	Before, After int
+}
+
+// HiddenRepeat counts a request that the transport below repeated, or wanted to repeat, on its own.
+func (s *SDK) HiddenRepeat() { s.counters.hiddenRepeats.Add(1) }
+
+// BaggageDropped counts foreign baggage members that found no room.
+func (s *SDK) BaggageDropped(n int) {
+	if n > 0 {
+		s.counters.baggageDropped.Add(int64(n))
+	}
+}

@@ -1,0 +1,142 @@
+package otelprop
+
+import (
+	"strings"
+
+	"github.com/chainbudget/chainbudget-go/ownership"
+)
+
+// Return is what a callee sends back for one attempt. Its strings may share memory with the line that it was read from,
+// which is at most [MaxReturn] bytes long.
+type Return struct {
+	// Returned is the tokens that come back, 0 to 99; read, it is at most what was leased.
+	Returned uint8
+	// Retries is the retries made by this hop and all known below, 0 to 99; 99 means 99 or more.
+	Retries uint8
+	// Claim says who owns the failure. A return that was read never holds ClaimMissing; written, ClaimMissing and
+	// values that are no claim become ClaimNone, which a caller reads as missing when its attempt failed.
+	Claim ownership.Claim
+	// Nonce repeats the request's.
+	Nonce Nonce
+	// Leaf is true when this hop made no outbound call for the request.
+	Leaf bool
+	// Effects is true when this hop or one below sent a non-idempotent call that may have run.
+	Effects bool
+	// Owner is the slug of the service that claimed, 1 to 24 bytes; empty = not said.
+	Owner string
+}
+
+// claimLetters are the claims on the wire, indexed by ownership.Claim.
+const claimLetters = "?ncus"
+
+// ReadReturn reads the return from all lines of a response's header or trailer. sent is the nonce of the attempt that the
+// response answers and leased the tokens that it carried (below 0 counts as 0). ok is false when there is no return
+// that counts: the claim is then missing and the whole lease is lost. Rejects says why, and is zero when there were no
+// lines. It does not allocate.
+func ReadReturn(lines []string, sent Nonce, leased int) (ret Return, ok bool, rejects Rejects) {
+	if len(lines) == 0 {
+		return Return{}, false, rejects
+	}
+	if len(lines) > 1 {
+		// One of them is not about this attempt, and nothing tells which.
+		rejects.add(RejectDuplicate)
+		return Return{}, false, rejects
+	}
+	ret, why, ok := parseReturn(lines[0])
+	if ok && ret.Nonce != sent {
+		ok, why = false, RejectRelayed
+	}
+	if !ok {
+		rejects.add(why)
+		return Return{}, false, rejects
+	}
+	ret.Returned = uint8(min(int(ret.Returned), max(leased, 0))) // I3: never more than was lent
+	return ret, true, rejects
+}
+
+// parseReturn reads v1.<returned>.<retries>.<claim>.<nonce>.<flags>[.<owner>], with any fields after it.
+func parseReturn(line string) (ret Return, why Reject, ok bool) {
+	if len(line) > MaxReturn {
+		return Return{}, RejectTooLong, false
+	}
+	if strings.IndexByte(line, ',') >= 0 {
+		return Return{}, RejectMalformed, false // several lines, joined on the way
+	}
+	rest, why, ok := cutVersion(trimSpace(line))
+	if !ok {
+		return Return{}, why, false
+	}
+	returned, rest, _ := strings.Cut(rest, ".")
+	retries, rest, _ := strings.Cut(rest, ".")
+	claim, rest, _ := strings.Cut(rest, ".")
+	nonce, rest, _ := strings.Cut(rest, ".")
+	flags, rest, _ := strings.Cut(rest, ".")
+	owner, _, _ := strings.Cut(rest, ".")
+	var okReturned, okRetries, okClaim, okNonce, okFlags bool
+	ret.Returned, okReturned = parseCount(returned)
+	ret.Retries, okRetries = parseCount(retries)
+	ret.Claim, okClaim = parseClaim(claim)
+	ret.Nonce, okNonce = parseNonce(nonce)
+	ret.Leaf, ret.Effects, okFlags = parseFlags(flags)
+	if !okReturned || !okRetries || !okClaim || !okNonce || !okFlags {
+		return Return{}, RejectMalformed, false
+	}
+	if isSlug(owner, MaxOwner) {
+		ret.Owner = owner
+	}
+	return ret, 0, true
+}
+
+func parseClaim(s string) (ownership.Claim, bool) {
+	if len(s) != 1 {
+		return ownership.ClaimMissing, false
+	}
+	i := strings.IndexByte(claimLetters, s[0])
+	return ownership.Claim(max(i, 0)), i > 0
+}
+
+// parseFlags reads one or more letters or "-". Unknown letters belong to a later minor change.
+func parseFlags(s string) (leaf, effects, ok bool) {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == 'l':
+			leaf = true
+		case c == 'e':
+			effects = true
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '-':
+		default:
+			return false, false, false
+		}
+	}
+	return leaf, effects, s != ""
+}
+
+// Append appends the return's line to dst, at most [MaxReturn] bytes. Whatever the fields hold, a reader accepts it:
+// numbers above 99 become 99, Owner passes through [Slug]. It does not allocate when dst has room and the slug is valid.
+func (r *Return) Append(dst []byte) []byte {
+	dst = append(dst, version...)
+	dst = appendCount(dst, min(r.Returned, MaxTokens))
+	dst = append(dst, '.')
+	dst = appendCount(dst, min(r.Retries, MaxTokens))
+	claim := r.Claim
+	if claim == ownership.ClaimMissing || int(claim) >= len(claimLetters) {
+		claim = ownership.ClaimNone
+	}
+	dst = append(dst, '.', claimLetters[claim], '.')
+	dst = r.Nonce.append(dst)
+	dst = append(dst, '.')
+	if r.Leaf {
+		dst = append(dst, 'l')
+	}
+	if r.Effects {
+		dst = append(dst, 'e')
+	}
+	if !r.Leaf && !r.Effects {
+		dst = append(dst, '-')
+	}
+	if r.Owner != "" {
+		dst = append(dst, '.')
+		dst = append(dst, Slug(r.Owner, MaxOwner)...)
+	}
+	return dst
+}
