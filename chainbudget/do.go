@@ -47,6 +47,10 @@ func Call[T any](ctx context.Context, dep *Dependency, fn func(context.Context) 
 		var none T
 		return none, err
 	}
+	if refused := dep.engine().Refusal(ctx); refused != nil {
+		var none T
+		return none, refused
+	}
 	c := new(call)
 	for _, o := range options {
 		c.idempotent = c.idempotent || o.idempotent

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/trace"
 
@@ -298,6 +297,6 @@ var envoyNoRetries = []string{"0"}
 func countResend(ctx context.Context, resend int) {
 	span := trace.SpanFromContext(ctx)
 	if k, ok := span.(interface{ SpanKind() trace.SpanKind }); ok && k.SpanKind() == trace.SpanKindClient {
-		span.SetAttributes(attribute.Int("http.request.resend_count", resend))
+		setResend(span, resend)
 	}
 }

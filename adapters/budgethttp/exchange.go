@@ -40,6 +40,10 @@ func roundTrip(base http.RoundTripper, dep *engine.Dependency, req *http.Request
 		closeBody(req)
 		return nil, context.Cause(ctx)
 	}
+	if refused := dep.Refusal(ctx); refused != nil {
+		closeBody(req)
+		return nil, refused
+	}
 	x := &exchange{base: base, req: req, external: dep.External(req.URL.Host)}
 	x.Begin(ctx, dep, engine.CallOptions{
 		Operation:  operation(req),

@@ -55,14 +55,13 @@ func (c *Call) decide(now time.Time) {
 		d.Delay = p.Backoff.Delay(c.attempts-1, r.Throttled, dep.sdk.random)
 	}
 	chain := c.in.peek()
-	spends := true
-	if chain == settled || chain == exhausted {
-		if dep.mode != profiles.ModeObserve {
-			d.Reason = ownership.ReasonChainExhausted // settled was asked for before
-			return
-		}
-		spends = false
+	observe := dep.mode == profiles.ModeObserve
+	if chain != reserved && observe {
 		d.let(ownership.ReasonChainExhausted)
+	}
+	if (chain == settled || chain == exhausted) && !observe {
+		d.Reason = ownership.ReasonChainExhausted // settled was asked for before
+		return
 	}
 	typical := dep.latency.typical()
 	deadline, limited := c.parent.Deadline()
@@ -77,11 +76,10 @@ func (c *Call) decide(now time.Time) {
 		d.bound = min(d.bound, left-typical)
 	}
 	switch {
-	case chain == mayComeHome && dep.mode != profiles.ModeObserve:
-		d.waits = true
-	case !spends, chain == mayComeHome:
-		d.let(ownership.ReasonChainExhausted)
+	case observe && d.would != ownership.ReasonAllowed: // it would have been refused: it spends nothing of the chain
 		c.takeBucket()
+	case chain == mayComeHome:
+		d.waits = true
 	default:
 		c.reserve()
 	}

@@ -1,11 +1,16 @@
 package engine
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/chainbudget/chainbudget-go/breaker"
+	"github.com/chainbudget/chainbudget-go/internal/ctxkey"
 	"github.com/chainbudget/chainbudget-go/otelprop"
+	"github.com/chainbudget/chainbudget-go/ownership"
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
@@ -34,6 +39,7 @@ type Dependency struct {
 	counters   dependencyCounters
 
 	lastHost atomic.Pointer[hostVerdict]
+	refused  atomic.Pointer[ownership.DeniedError] // what Refusal returns until the breaker's state changes
 }
 
 // hostVerdict is the last answer of External, so that a dependency with one host looks it up once.
@@ -80,6 +86,37 @@ func (d *Dependency) Breaker() *breaker.Breaker { return d.breaker }
 
 // Typical returns the typical time of a successful attempt, 0 while it is not known.
 func (d *Dependency) Typical() time.Duration { return d.latency.typical() }
+
+// Refusal returns the error of a call that the breaker refuses before its first attempt, or nil if the call may go on.
+// It is the short way for the case in which many calls come and none may pass: nothing is allocated. A call that
+// somebody watches takes the long way, and so does one that an outer layer decides.
+func (d *Dependency) Refusal(ctx context.Context) *ownership.DeniedError {
+	if d.breaker.Ready() || d.sdk.observe != nil || trace.SpanFromContext(ctx).IsRecording() {
+		return nil
+	}
+	if above, _ := ctx.Value(ctxkey.Call{}).(*Call); above != nil && above.dep == d {
+		return nil
+	}
+	permit, err := d.breaker.Allow()
+	if err == nil {
+		d.breaker.Done(&permit, breaker.Ignored)
+		return nil
+	}
+	e := d.refused.Load()
+	if e == nil || e.Err != err {
+		e = &ownership.DeniedError{
+			Reason: ownership.ReasonBreakerOpen, Dependency: d.name, Owner: d.slug, Claim: ownership.ClaimUnclaimed,
+			RetryAfter: d.profile.Breaker.OpenFor, FailOpen: d.failOpen, Err: err,
+		}
+		d.refused.Store(e)
+	}
+	d.counters.calls.Add(1)
+	d.counters.denied[ownership.ReasonBreakerOpen].Add(1)
+	if in := FromContext(ctx); in != nil {
+		in.Tracker.Failed(e)
+	}
+	return e
+}
 
 // External reports whether a host is outside: nothing of the wire goes there. It is asked for each request, so that a
 // redirect elsewhere carries nothing.
