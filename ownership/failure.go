@@ -9,7 +9,7 @@ import (
 // DeniedError is the final failure of one call: why it was not, or not again, retried, who owns it, and what this hop
 // tells its caller when it causes the hop's own failure. Every error that the SDK hands out for a call wraps one, so
 // that errors.As finds it and an exact cause is known. It wraps the last attempt's error: what the server said is never
-// hidden. A DeniedError is immutable once handed out.
+// hidden. A DeniedError is immutable once handed out. The methods of a nil one say that nothing failed.
 type DeniedError struct {
 	// Reason is the gate that refused a further retry.
 	Reason Reason
@@ -39,6 +39,9 @@ const maxErrorText = 512
 
 // Error says in one line what was refused, why, who owns the failure, and what the last attempt came to.
 func (e *DeniedError) Error() string {
+	if e == nil {
+		return "chainbudget: no failure"
+	}
 	b := make([]byte, 0, 160)
 	b = append(b, "chainbudget: "...)
 	b = append(b, e.Dependency...)
@@ -68,11 +71,19 @@ func (e *DeniedError) Error() string {
 }
 
 // Unwrap returns the last attempt's error.
-func (e *DeniedError) Unwrap() error { return e.Err }
+func (e *DeniedError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
 
 // Timeout reports whether the last attempt, or the caller's own time, ran out. It makes a *url.Error around e say the
 // same.
 func (e *DeniedError) Timeout() bool {
+	if e == nil {
+		return false
+	}
 	var t interface{ Timeout() bool }
 	return errors.As(e.Err, &t) && t.Timeout()
 }
@@ -90,6 +101,9 @@ func walk(found []*DeniedError, err error, left *int) []*DeniedError {
 	for err != nil && *left > 0 {
 		*left--
 		if f, ok := err.(*DeniedError); ok {
+			if f == nil {
+				return found
+			}
 			for _, have := range found {
 				if have == f {
 					return found

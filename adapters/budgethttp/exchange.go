@@ -69,11 +69,14 @@ func (x *exchange) run() (*http.Response, error) {
 			return nil, x.finish()
 		}
 		resp, failure := x.try(now, body)
-		if x.Inner() || !x.Result.Failed && !x.Result.Canceled {
+		if !x.Result.Failed && !x.Result.Canceled {
 			return resp, failure
 		}
 		next, ok := x.again(resp)
 		free := !ok && x.letReplay()
+		if !free && x.Inner() {
+			return resp, failure
+		}
 		if free {
 			next, err = x.rewind()
 			free = err == nil
@@ -105,7 +108,7 @@ func (x *exchange) letReplay() bool {
 // again decides about another attempt, takes the body that it will send, gives up the response of the failed one, and
 // sleeps. Until it knows that there is a next attempt it leaves the response alone.
 func (x *exchange) again(resp *http.Response) (body io.ReadCloser, ok bool) {
-	if !x.Decide(time.Now()) || !x.Await() {
+	if x.Inner() || !x.Decide(time.Now()) || !x.Await() {
 		return nil, false
 	}
 	body, err := x.rewind()

@@ -216,6 +216,9 @@ func (f HandlerFunc) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		return
 	}
+	if denied, ok := err.(*chainbudget.DeniedError); ok && denied == nil {
+		return // what Denied returns for a response that is no failure, passed on unlooked-at
+	}
 	ownership.Blame(r.Context(), err)
 	if in, _ := r.Context().Value(nestedKey{}).(*inbound); in != nil && in.sent {
 		return

@@ -31,7 +31,7 @@ type Call struct {
 
 	attempts int
 	granted  bool  // a chain token is reserved for the coming attempt
-	funded   bool  // a token of the dependency's bucket is reserved for it
+	funded   bool  // tokens of the dependency's bucket and of the process's are reserved for it
 	paid     int64 // what the latest retry took from that bucket
 	lease    lease
 	unlent   bool // the attempt lends nothing
@@ -149,9 +149,12 @@ func (c *Call) Admit(now time.Time) (ownership.Reason, error) {
 // Repeat admits one more sending of the latest attempt: not a retry of ours, but a replay that the transport below wanted
 // and that was stopped because it carried a lease. It carries none, so that whatever repeats it brings nothing twice.
 func (c *Call) Repeat(now time.Time) (ownership.Reason, error) {
-	permit, err := c.dep.breaker.Allow()
-	if err != nil {
-		return ownership.ReasonBreakerOpen, err
+	var permit breaker.Permit
+	if c.outer == nil {
+		var err error
+		if permit, err = c.dep.breaker.Allow(); err != nil {
+			return ownership.ReasonBreakerOpen, err
+		}
 	}
 	c.permit, c.started, c.unlent = permit, now, true
 	c.previousErr, c.previousStatus = c.Result.Err, c.Result.Status
@@ -189,7 +192,7 @@ func (c *Call) giveBack() {
 		c.granted = false
 		c.in.refund()
 	}
-	c.refundBucket()
+	c.refundBuckets()
 }
 
 // Lend moves what the attempt may use into its lease and returns the attempt's wire: one string whose first memberLen
@@ -199,7 +202,7 @@ func (c *Call) Lend(left time.Duration) (wire string, memberLen int) {
 	in, dep := c.in, c.dep
 	c.nonce = otelprop.Nonce(rand.Uint32())
 	c.lease = lease{slot: -1}
-	if !c.unlent && !c.learned.needsNoLease() {
+	if !c.unlent && !dep.profile.Hedge.Enabled() && !c.learned.needsNoLease() {
 		c.lease = in.lend(dep.profile.Retry.Reserve, dep)
 		if n := c.lease.tokens; n > 0 {
 			dep.counters.lent.Add(int64(n))

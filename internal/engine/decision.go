@@ -77,7 +77,7 @@ func (c *Call) decide(now time.Time) {
 	}
 	switch {
 	case observe && d.would != ownership.ReasonAllowed: // it would have been refused: it spends nothing of the chain
-		c.takeBucket()
+		c.takeBuckets()
 	case chain == mayComeHome:
 		d.waits = true
 	default:
@@ -92,10 +92,10 @@ func (d *Decision) let(reason ownership.Reason) {
 	}
 }
 
-// reserve takes the bucket's token and the chain's. Either may be gone since it was looked at.
+// reserve takes the buckets' tokens and the chain's. Either may be gone since it was looked at.
 func (c *Call) reserve() {
 	d := &c.decision
-	if !c.takeBucket() {
+	if !c.takeBuckets() {
 		return
 	}
 	switch c.in.reserve() {
@@ -109,21 +109,29 @@ func (c *Call) reserve() {
 	case exhausted:
 		d.Reason = ownership.ReasonChainExhausted
 	}
-	c.refundBucket()
+	c.refundBuckets()
 }
 
-func (c *Call) takeBucket() bool {
-	if !c.dep.bucket.take(c.cost()) {
-		c.decision.Reason, c.decision.protects = ownership.ReasonDependencyBudget, true
+// takeBuckets takes what the retry costs from the dependency's bucket and the process's.
+func (c *Call) takeBuckets() bool {
+	d, dep := &c.decision, c.dep
+	if !dep.bucket.take(c.cost()) {
+		d.Reason, d.protects = ownership.ReasonDependencyBudget, true
+		return false
+	}
+	if !dep.sdk.process.take() {
+		dep.bucket.add(c.cost(), dep.profile.Budget.Burst)
+		d.Reason, d.protects = ownership.ReasonProcessBudget, true
 		return false
 	}
 	c.funded = true
 	return true
 }
 
-func (c *Call) refundBucket() {
+func (c *Call) refundBuckets() {
 	if c.funded {
 		c.funded = false
+		c.dep.sdk.process.refund()
 		c.dep.bucket.add(c.cost(), c.dep.profile.Budget.Burst)
 	}
 }
@@ -199,6 +207,8 @@ func (c *Call) protecting() ownership.Reason {
 	switch {
 	case !dep.bucket.has(c.cost()):
 		return ownership.ReasonDependencyBudget
+	case !dep.sdk.process.has():
+		return ownership.ReasonProcessBudget
 	case p.Retry.Attempts() <= 1:
 		return ownership.ReasonNoPolicy
 	case c.attempts >= p.Retry.Attempts():

@@ -58,6 +58,7 @@ type SDK struct {
 	noSleep    bool
 	strict     bool
 
+	process  pacer
 	nonces   nonces
 	counters counters
 	warned   sync.Map // cause -> struct{}
@@ -87,6 +88,7 @@ func (s *SDK) Init(c Config) {
 	s.noSleep = c.NoSleep
 	s.strict = c.Strict
 	s.nonces.start = time.Now()
+	s.process.init(c.Catalog.Chain.ProcessLimit)
 	s.deps = make(map[string]*Dependency)
 }
 
