@@ -1,0 +1,86 @@
+package tables
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A table collects the rows of one published table. A row that misses fails the test; print shows all of them.
+type table struct {
+	t    *testing.T
+	name string
+	rows [][]string
+}
+
+func newTable(t *testing.T, name string) *table {
+	return &table{t: t, name: name, rows: [][]string{{"", "paper", "expected", "measured", "tolerance", "verdict"}}}
+}
+
+func (tab *table) add(what, paper, expected, measured, tolerance string, ok bool) {
+	tab.t.Helper()
+	verdict := "ok"
+	if !ok {
+		verdict = "MISS"
+		tab.t.Errorf("%s: %s: measured %s, expected %s (tolerance %s), the paper has %s", tab.name, what, measured, expected, tolerance, paper)
+	}
+	tab.rows = append(tab.rows, []string{what, paper, expected, measured, tolerance, verdict})
+}
+
+// count is a row whose numbers are counts: nothing but the expected ones will do.
+func (tab *table) count(what, paper string, expected, measured []int) {
+	tab.t.Helper()
+	want, got := join(expected), join(measured)
+	tab.add(what, paper, want, got, "exact", want == got)
+}
+
+// near is a row whose share may be off by the tolerance.
+func (tab *table) near(what, paper string, expected, measured, tolerance float64) {
+	tab.t.Helper()
+	tab.add(what, paper, share(expected), share(measured), "±"+share(tolerance), max(expected-measured, measured-expected) <= tolerance)
+}
+
+// atLeast is a row whose share has a lower bound. The tolerance is none: the bound was set with room for chance.
+func (tab *table) atLeast(what, paper string, bound, measured float64) {
+	tab.t.Helper()
+	tab.add(what, paper, "≥ "+share(bound), share(measured), "none", measured >= bound)
+}
+
+// atMost is a row whose number has an upper bound.
+func (tab *table) atMost(what, paper string, bound, measured int) {
+	tab.t.Helper()
+	tab.add(what, paper, "≤ "+strconv.Itoa(bound), strconv.Itoa(measured), "none", measured <= bound)
+}
+
+// print logs the table. It is deferred, so that a run that stops half way shows how far it came.
+func (tab *table) print() {
+	width := make([]int, len(tab.rows[0]))
+	for _, row := range tab.rows {
+		for i, cell := range row {
+			width[i] = max(width[i], len([]rune(cell)))
+		}
+	}
+	var b strings.Builder
+	b.WriteString(tab.name)
+	for _, row := range tab.rows {
+		b.WriteString("\n ")
+		for i, cell := range row {
+			if i > 0 {
+				b.WriteString(" |")
+			}
+			fmt.Fprintf(&b, " %-*s", width[i], cell)
+		}
+	}
+	tab.t.Log(b.String())
+}
+
+func share(v float64) string { return strconv.FormatFloat(v, 'f', 6, 64) }
+
+func join(n []int) string {
+	words := make([]string, len(n))
+	for i, v := range n {
+		words[i] = strconv.Itoa(v)
+	}
+	return strings.Join(words, ",")
+}
