@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+
+	"github.com/chainbudget/chainbudget-go/otelprop"
 )
 
 // writer is the ResponseWriter that a handler gets: it sets the return as the headers go out. It is one pointer, and so
@@ -18,6 +20,8 @@ func (w writer) Header() http.Header { return w.in.w.Header() }
 func (w writer) WriteHeader(status int) {
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		w.in.headersOut(status)
+	} else if !w.in.sent {
+		delete(w.in.w.Header(), otelprop.HTTPReturnHeader) // I6: the user's code may have copied a callee's
 	}
 	w.in.w.WriteHeader(status)
 }
@@ -37,15 +41,28 @@ func (w writer) WriteString(s string) (int, error) {
 // Unwrap lets http.ResponseController reach the server's own writer.
 func (w writer) Unwrap() http.ResponseWriter { return w.in.w }
 
-func (w writer) flush() error {
-	w.in.headersOut(http.StatusOK)
-	switch f := w.in.w.(type) {
-	case interface{ FlushError() error }:
-		return f.FlushError()
-	case http.Flusher:
-		f.Flush()
+// FlushError is what http.ResponseController looks for first. It is here even where the server's own writer does not flush
+// by itself, because the controller would go on to the one below that, and the headers would go out without the return.
+func (w writer) FlushError() error {
+	if !canFlush(w.in.w) {
+		return http.ErrNotSupported
 	}
-	return nil
+	w.in.headersOut(http.StatusOK)
+	return http.NewResponseController(w.in.w).Flush()
+}
+
+// canFlush reports whether http.ResponseController would find something that flushes.
+func canFlush(w http.ResponseWriter) bool {
+	for {
+		switch t := w.(type) {
+		case http.Flusher, interface{ FlushError() error }:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = t.Unwrap()
+		default:
+			return false
+		}
+	}
 }
 
 // hijack hands the connection over. No return can be sent on it any more: what the purse holds is gone.
@@ -88,8 +105,7 @@ type (
 	writerFlushHijackReadFromPush struct{ writerFlushHijackReadFrom }
 )
 
-func (w writerFlush) Flush()                                               { w.flush() }
-func (w writerFlush) FlushError() error                                    { return w.flush() }
+func (w writerFlush) Flush()                                               { w.FlushError() }
 func (w writerHijack) Hijack() (net.Conn, *bufio.ReadWriter, error)        { return w.hijack() }
 func (w writerPush) Push(target string, o *http.PushOptions) error         { return w.push(target, o) }
 func (w writerReadFrom) ReadFrom(src io.Reader) (int64, error)             { return w.readFrom(src) }
@@ -123,8 +139,7 @@ const (
 // wrapWriter returns the writer of a request with the optional interfaces of the server's own.
 func wrapWriter(in *inbound) http.ResponseWriter {
 	offers := 0
-	switch in.w.(type) {
-	case http.Flusher, interface{ FlushError() error }:
+	if _, ok := in.w.(http.Flusher); ok {
 		offers |= flushes
 	}
 	if _, ok := in.w.(http.Hijacker); ok {
