@@ -6,21 +6,33 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/chainbudget/chainbudget-go/otelprop"
 )
 
-// written are the headers that the text gets from elsewhere than the header map.
-var written = map[string]bool{"Host": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
-
-// writtenAndReturn are those, and the return.
-var writtenAndReturn = func() map[string]bool {
-	m := map[string]bool{otelprop.HTTPReturnHeader: true}
-	for k := range written {
-		m[k] = true
+// writeHeader writes a header's lines, without those that the text gets from elsewhere and without the return.
+func writeHeader(b *bytes.Buffer, h http.Header) {
+	for key, values := range h {
+		switch key {
+		case "Host", "Content-Length", "Transfer-Encoding", "Trailer", otelprop.HTTPReturnHeader:
+			continue
+		}
+		for _, v := range values {
+			writeLine(b, key, v)
+		}
 	}
-	return m
-}()
+}
+
+func writeLine(b *bytes.Buffer, key, value string) {
+	b.WriteString(key)
+	b.WriteString(": ")
+	if strings.ContainsAny(value, "\r\n") { // as net/http does, so that a value cannot become a line
+		value = strings.NewReplacer("\r", " ", "\n", " ").Replace(value)
+	}
+	b.WriteString(value)
+	b.WriteString("\r\n")
+}
 
 // requestText writes a request out, body included. It closes the body.
 func requestText(req *http.Request) ([]byte, error) {
@@ -51,8 +63,9 @@ func requestText(req *http.Request) ([]byte, error) {
 	if len(body) > 0 {
 		writeLength(&b, len(body))
 	}
-	if err := req.Header.WriteSubset(&b, written); err != nil {
-		return nil, err
+	writeHeader(&b, req.Header)
+	for _, v := range req.Header[otelprop.HTTPReturnHeader] { // nobody should, and the handler is to see it
+		writeLine(&b, otelprop.HTTPReturnHeader, v)
 	}
 	b.WriteString("\r\n")
 	b.Write(body)
@@ -60,9 +73,7 @@ func requestText(req *http.Request) ([]byte, error) {
 }
 
 func writeLength(b *bytes.Buffer, n int) {
-	b.WriteString("Content-Length: ")
-	b.Write(strconv.AppendInt(b.AvailableBuffer(), int64(n), 10))
-	b.WriteString("\r\n")
+	writeLine(b, "Content-Length", strconv.Itoa(n))
 }
 
 // reader returns a buffered reader of a text, no larger than it needs to be.
@@ -108,18 +119,17 @@ func (w *responseWriter) WriteHeader(status int) {
 	}
 	w.status = status
 	w.lines.Grow(256)
+	writeHeader(&w.lines, w.header)
 	returns := w.header[otelprop.HTTPReturnHeader]
 	if len(returns) == 0 {
-		w.header.WriteSubset(&w.lines, written)
 		return
 	}
-	w.header.WriteSubset(&w.lines, writtenAndReturn)
 	before := w.exchange.network.latestReturn(w.exchange.host, returns[0])
 	switch w.exchange.fault.Return {
 	case Remove:
 		return
 	case Duplicate:
-		w.writeReturn(returns[0])
+		writeLine(&w.lines, otelprop.HTTPReturnHeader, returns[0])
 	case Stale:
 		if before == "" {
 			return
@@ -127,12 +137,8 @@ func (w *responseWriter) WriteHeader(status int) {
 		returns = []string{before}
 	}
 	for _, line := range returns {
-		w.writeReturn(line)
+		writeLine(&w.lines, otelprop.HTTPReturnHeader, line)
 	}
-}
-
-func (w *responseWriter) writeReturn(line string) {
-	http.Header{otelprop.HTTPReturnHeader: {line}}.Write(&w.lines)
 }
 
 // Write implements [http.ResponseWriter].
