@@ -400,6 +400,7 @@ func (c *Call) Refuse(reason ownership.Reason, err error) {
 		c.before = c.in.held()
 		c.Result = Result{Err: err, Failed: true, Unsent: true, Owner: c.dep.slug}
 	}
+	c.giveBack()
 	c.decision.Reason, c.decision.protects = reason, reason.Protects()
 	c.record()
 }
