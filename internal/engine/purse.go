@@ -65,12 +65,13 @@ func (p *Purse) open(tokens int, minted bool) {
 	p.word.Store(account{held: p.granted}.pack())
 }
 
-// change applies f until it wins. f returns false to leave the account as it is.
-func (p *Purse) change(f func(*account) bool) (account, bool) {
+// change applies f until it wins. f returns false to leave the account as it is. The account goes in and out by value: a
+// pointer given to a function value would put it on the heap.
+func (p *Purse) change(f func(account) (account, bool)) (account, bool) {
 	for {
 		w := p.word.Load()
-		a := unpack(w)
-		if !f(&a) {
+		a, ok := f(unpack(w))
+		if !ok {
 			return a, false
 		}
 		if p.word.CompareAndSwap(w, a.pack()) {
@@ -125,7 +126,7 @@ func (p *Purse) peek() reservation { return unpack(p.word.Load()).reservable() }
 
 // refund gives a reserved token back: its attempt did not go out.
 func (p *Purse) refund() {
-	p.change(func(a *account) bool {
+	p.change(func(a account) (account, bool) {
 		a.spent--
 		switch {
 		case a.closed:
@@ -133,7 +134,7 @@ func (p *Purse) refund() {
 		default:
 			a.held++
 		}
-		return true
+		return a, true
 	})
 	p.notify()
 }
@@ -198,7 +199,7 @@ func (p *Purse) settle(l *lease, returned, retries int) {
 	}
 	home := uint8(min(max(returned, 0), int(n)))
 	used := uint8(min(max(retries, 0), int(n-home)))
-	p.change(func(a *account) bool {
+	p.change(func(a account) (account, bool) {
 		a.lent -= n
 		a.out--
 		a.spent += used
@@ -208,7 +209,7 @@ func (p *Purse) settle(l *lease, returned, retries int) {
 		} else {
 			a.held += home
 		}
-		return true
+		return a, true
 	})
 	p.notify()
 }
@@ -221,12 +222,12 @@ func (p *Purse) lose(l *lease) { p.settle(l, 0, 0) }
 
 // keep sets up to n of the tokens now held aside for after the close and returns how many.
 func (p *Purse) keep(n int) int {
-	a, _ := p.change(func(a *account) bool {
+	a, _ := p.change(func(a account) (account, bool) {
 		if a.closed {
-			return false
+			return a, false
 		}
 		a.kept = uint8(min(max(n, 0), int(a.held)))
-		return true
+		return a, true
 	})
 	return int(a.kept)
 }
@@ -234,15 +235,15 @@ func (p *Purse) keep(n int) int {
 // close is the moment at which the return goes out: what the purse holds and did not keep is handed back. Only the
 // first call hands anything back.
 func (p *Purse) close() (returned int) {
-	a, ok := p.change(func(a *account) bool {
+	a, ok := p.change(func(a account) (account, bool) {
 		if a.closed {
-			return false
+			return a, false
 		}
 		a.kept = min(a.kept, a.held)
 		a.returned = a.held - a.kept
 		a.held = a.kept
 		a.closed = true
-		return true
+		return a, true
 	})
 	if !ok {
 		return 0
@@ -253,14 +254,14 @@ func (p *Purse) close() (returned int) {
 
 // end is the moment at which the handler is done: nothing of this purse can be used any more.
 func (p *Purse) end() {
-	_, ok := p.change(func(a *account) bool {
+	_, ok := p.change(func(a account) (account, bool) {
 		if a.ended {
-			return false
+			return a, false
 		}
 		a.lost += a.held
 		a.held, a.kept = 0, 0
 		a.closed, a.ended = true, true
-		return true
+		return a, true
 	})
 	if ok {
 		p.notify()
