@@ -10,6 +10,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/chainbudget/chainbudget-go/internal/rolling"
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
@@ -41,7 +42,7 @@ type phase struct {
 	until time.Duration // Open: refuses up to then
 	err   *OpenError    // Open and HalfOpen: the refusal, made once
 
-	ring ring // Closed
+	ring rolling.Ring // Closed
 
 	slots []slot       // HalfOpen; guarded by Breaker.mu
 	free  atomic.Int32 // slots that a probe can take
@@ -69,9 +70,9 @@ type change struct{ from, to State }
 // which a nil Breaker gives, needs no Done.
 type Permit struct {
 	phase  *phase
-	block  *block // Closed: the slice of the window that the attempt began in
-	slot   int32  // HalfOpen
-	serial uint32 // HalfOpen
+	block  *rolling.Block // Closed: the slice of the window that the attempt began in
+	slot   int32          // HalfOpen
+	serial uint32         // HalfOpen
 }
 
 // New returns the breaker of the dependency called name, or nil if p has none. onChange, which may be nil, is called
@@ -96,7 +97,7 @@ func New(name string, p profiles.Breaker, onChange func(name string, from, to St
 		// It sees failures only, as no success can open it, and is asked only whether to open. What it decides on is
 		// the ring, which has both.
 		Interval:      p.Window,
-		BucketPeriod:  b.phase().ring.period,
+		BucketPeriod:  b.phase().ring.Period,
 		Timeout:       b.openFor,
 		ReadyToTrip:   func(gobreaker.Counts) bool { return b.tripped() },
 		OnStateChange: func(_ string, _, to gobreaker.State) { b.follow(to) },
@@ -121,7 +122,7 @@ func (b *Breaker) Allow() (Permit, error) {
 	now := b.now()
 	switch p := b.phase(); p.state {
 	case Closed:
-		return Permit{phase: p, block: p.ring.at(now - p.start)}, nil
+		return Permit{phase: p, block: p.ring.At(now - p.start)}, nil
 	case Open:
 		if now <= p.until {
 			return Permit{}, p.err
@@ -157,7 +158,7 @@ func (b *Breaker) Done(permit *Permit, outcome Outcome) {
 	case p.phase.state == HalfOpen:
 		b.probed(p, outcome)
 	case outcome == Success:
-		p.block.add(true)
+		p.block.Add(true)
 	case outcome == Failure:
 		b.fail(p)
 	}
@@ -184,7 +185,7 @@ func (b *Breaker) Counts() (successes, failures uint64) {
 	p := b.phase()
 	switch p.state {
 	case Closed:
-		return p.ring.sum(b.now() - p.start)
+		return p.ring.Sum(b.now() - p.start)
 	case HalfOpen:
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -210,7 +211,7 @@ func (p *phase) admits(now time.Duration) bool {
 // each failure.
 func (b *Breaker) tripped() bool {
 	p := b.phase()
-	ok, failed := p.ring.sum(b.now() - p.start)
+	ok, failed := p.ring.Sum(b.now() - p.start)
 	total := ok + failed
 	// Dividing rounds once: 7 of 100 is 7 %, where 0.07 times 100 is more than 7.
 	return total > 0 && total >= uint64(max(0, b.settings.MinRequests)) &&
@@ -228,7 +229,7 @@ func failed() (struct{}, error)    { return struct{}{}, errFailed }
 func (b *Breaker) fail(p Permit) {
 	b.mu.Lock()
 	if b.phase() == p.phase {
-		p.block.add(false)
+		p.block.Add(false)
 		b.tell(failed)
 	}
 	b.unlock()
@@ -252,7 +253,7 @@ func (b *Breaker) probe(now time.Duration) (Permit, error) {
 	}
 	switch p.state {
 	case Closed:
-		return Permit{phase: p, block: p.ring.at(max(0, now-p.start))}, nil
+		return Permit{phase: p, block: p.ring.At(max(0, now-p.start))}, nil
 	case HalfOpen:
 		if i := p.take(now, b.probeTimeout); i >= 0 {
 			return Permit{phase: p, slot: int32(i), serial: p.slots[i].serial}, nil
@@ -333,7 +334,7 @@ func (b *Breaker) start(s State) {
 	p := &phase{state: s, start: b.now()}
 	switch s {
 	case Closed:
-		p.ring.init(b.settings.Window)
+		p.ring.Init(b.settings.Window)
 	case Open:
 		p.until = p.start + b.openFor
 		p.err = &OpenError{Name: b.name, breaker: b, until: p.until}

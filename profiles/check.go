@@ -71,10 +71,12 @@ func checkProfile(p *Profile, report reportFunc) {
 	checkRange(report, rangeWait, b.ThrottledBase, "backoff.throttled_base")
 	checkRange(report, rangeWait, b.Cap, "backoff.cap")
 	checkWord(report, hintWords, uint8(b.Hint), "backoff.hint")
-	if b.Base > b.Cap {
+	// Of a value that is out of range it would say nothing new.
+	inRange := rangeWait.holds(b.Cap)
+	if inRange && rangeWait.holds(b.Base) && b.Base > b.Cap {
 		report(fmt.Sprintf("base %v is above cap %v", b.Base, b.Cap), "lower base or raise cap", "backoff.base", "backoff.cap")
 	}
-	if b.ThrottledBase > b.Cap {
+	if inRange && rangeWait.holds(b.ThrottledBase) && b.ThrottledBase > b.Cap {
 		report(fmt.Sprintf("throttled_base %v is above cap %v", b.ThrottledBase, b.Cap),
 			"lower throttled_base or raise cap", "backoff.throttled_base", "backoff.cap")
 	}
@@ -133,11 +135,11 @@ func checkBudget(b Budget, report reportFunc) {
 	}
 	checkRange(report, rangeBurst, b.Cost, "budget.cost")
 	checkRange(report, rangeBurst, b.ThrottledCost, "budget.throttled_cost")
-	if rangeBurst.holds(b.Burst) && b.Cost > b.Burst {
+	if rangeBurst.holds(b.Burst) && rangeBurst.holds(b.Cost) && b.Cost > b.Burst {
 		report(fmt.Sprintf("cost %d is above burst %d: no retry would ever pass", b.Cost, b.Burst),
 			"lower cost or raise burst", "budget.cost", "budget.burst")
 	}
-	if rangeBurst.holds(b.Burst) && b.ThrottledCost > b.Burst {
+	if rangeBurst.holds(b.Burst) && rangeBurst.holds(b.ThrottledCost) && b.ThrottledCost > b.Burst {
 		report(fmt.Sprintf("throttled_cost %d is above burst %d: no such retry would ever pass", b.ThrottledCost, b.Burst),
 			"lower throttled_cost or raise burst", "budget.throttled_cost", "budget.burst")
 	}
@@ -165,7 +167,7 @@ func checkHedge(p *Profile, report reportFunc) {
 		report(fmt.Sprintf("%d hedges and the first attempt are more than max_attempts %d", h.Max, p.Retry.MaxAttempts),
 			"lower max or raise retry.max_attempts", "hedge.max", "retry.max_attempts")
 	}
-	if limit := p.Retry.AttemptTimeout; limit > 0 && h.After >= limit {
+	if limit := p.Retry.AttemptTimeout; limit > 0 && rangeTimeout.holds(limit) && rangeHedgeAfter.holds(h.After) && h.After >= limit {
 		report(fmt.Sprintf("after %v never comes before attempt_timeout %v", h.After, limit),
 			"lower after or raise retry.attempt_timeout", "hedge.after", "retry.attempt_timeout")
 	}

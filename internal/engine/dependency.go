@@ -9,6 +9,7 @@ import (
 
 	"github.com/chainbudget/chainbudget-go/breaker"
 	"github.com/chainbudget/chainbudget-go/internal/ctxkey"
+	"github.com/chainbudget/chainbudget-go/internal/rolling"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
 	"github.com/chainbudget/chainbudget-go/profiles"
@@ -142,7 +143,7 @@ func (d *Dependency) External(host string) bool {
 // floor is the availability floor of one dependency: below it nobody retries, because most first attempts fail and a
 // retry is only more load.
 type floor struct {
-	window *breaker.Window
+	window *rolling.Window
 	below  atomic.Bool
 	stop   float64
 	resume float64
@@ -157,7 +158,7 @@ func (f *floor) init(p *profiles.Profile) {
 	if p.AvailabilityFloor <= 0 {
 		return
 	}
-	f.window = breaker.NewWindow(floorWindow)
+	f.window = rolling.NewWindow(floorWindow)
 	f.stop = p.AvailabilityFloor
 	f.resume = min(1, p.AvailabilityFloor+floorHysteresis)
 }

@@ -88,7 +88,7 @@ func TestOperations_learn_and_unlearn(t *testing.T) {
 func TestOperations_are_bounded(t *testing.T) {
 	var o operations
 	for key := range uint64(100_000) {
-		o.find(key + 1).observe(true, false, false)
+		o.find(key+1).observe(true, false, false)
 	}
 	used := map[*operation]bool{}
 	for key := range uint64(100_000) {

@@ -1,4 +1,4 @@
-package breaker
+package rolling
 
 import (
 	"math/rand/v2"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 )
@@ -94,9 +95,9 @@ func TestWindow_allocates_nothing_within_a_slice(t *testing.T) {
 func TestWindow_stress_counts_everything_once(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(16))
 	w := NewWindow(time.Hour)
-	w.ring.period = 50 * time.Microsecond // many slices; all blocks are counted by hand below
-	var r ring
-	r.init(time.Hour)
+	w.ring.Period = 50 * time.Microsecond // many slices; all blocks are counted by hand below
+	var r Ring
+	r.Init(time.Hour)
 	var added atomic.Uint64
 	var wg sync.WaitGroup
 	var age atomic.Int64
@@ -105,26 +106,39 @@ func TestWindow_stress_counts_everything_once(t *testing.T) {
 			for range 2000 {
 				w.Add(true)
 				// Within one window no block is replaced, so that every event must be found.
-				r.at(time.Duration(age.Add(1)%parts) * r.period).add(true)
+				r.At(time.Duration(age.Add(1)%parts) * r.Period).Add(true)
 				added.Add(1)
 			}
 		})
 	}
 	wg.Wait()
-	ok, failed := r.sum((parts - 1) * r.period)
+	ok, failed := r.Sum((parts - 1) * r.Period)
 	require.Equal(t, added.Load(), ok)
 	require.Zero(t, failed)
 }
 
 // An adder that was stopped for a whole window must not count into the slice that took its place.
 func TestWindow_late_adder_counts_nowhere(t *testing.T) {
-	var r ring
-	r.init(time.Second)
-	late := r.at(0)
-	r.at(time.Second).add(true)
-	late.add(false)
-	r.at(0).add(false)
-	ok, failed := r.sum(time.Second)
+	var r Ring
+	r.Init(time.Second)
+	late := r.At(0)
+	r.At(time.Second).Add(true)
+	late.Add(false)
+	r.At(0).Add(false)
+	ok, failed := r.Sum(time.Second)
 	require.EqualValues(t, 1, ok)
 	require.Zero(t, failed)
+}
+
+// A jump of the wall clock moves what is in the window. On the real clock, because the instants of a synctest bubble have
+// no monotonic part.
+func TestRegression_A104_wall_clock_does_not_matter(t *testing.T) {
+	w := NewWindow(time.Minute)
+	w.Add(true)
+	before := w.start.Round(0)
+	// The seconds of a time.Time that has both parts begin at bit 30 of its first word.
+	*(*uint64)(unsafe.Pointer(&w.start)) -= 3600 << 30
+	require.Equal(t, -time.Hour, w.start.Round(0).Sub(before))
+	_, total := w.Ratio()
+	require.EqualValues(t, 1, total)
 }

@@ -1,0 +1,39 @@
+package rolling
+
+import "time"
+
+// A Window counts successes and failures over the last span of time. Adding takes no lock and allocates nothing, except
+// for one small block each time a tenth of the span begins. All methods may be called concurrently; a nil
+// Window counts nothing.
+type Window struct {
+	ring  Ring
+	start time.Time // only ever compared with time.Since: its wall clock does not matter
+}
+
+// NewWindow returns an empty window over span, which is rounded up to a multiple of 10 ns. A span that is not above
+// zero counts nothing: the result is nil.
+func NewWindow(span time.Duration) *Window {
+	if span <= 0 {
+		return nil
+	}
+	w := &Window{start: time.Now()}
+	w.ring.Init(span)
+	return w
+}
+
+// Add counts one event that happened now.
+func (w *Window) Add(success bool) {
+	if w != nil {
+		w.ring.At(time.Since(w.start)).Add(success)
+	}
+}
+
+// Ratio returns how many of the events in the window were successes, and how many there were. Under concurrent
+// adding it is right to within what is being added.
+func (w *Window) Ratio() (ok, total uint64) {
+	if w == nil {
+		return 0, 0
+	}
+	ok, failed := w.ring.Sum(time.Since(w.start))
+	return ok, ok + failed
+}

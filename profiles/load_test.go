@@ -1,0 +1,319 @@
+package profiles
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// One problem, one line, with its place, what is wrong and how to mend it.
+func TestLoad_problems(t *testing.T) {
+	tests := []struct{ name, text, want string }{
+		{"empty", "", `1:1: the file is empty; begin it with "version: 1"`},
+		{"comment_only", "# nothing\n", `1:1: the file is empty; begin it with "version: 1"`},
+		{"list", "- 1\n", `1:1: expected keys with values, not a list; write them as "key: value"`},
+		{"null", "version: 1\nchain:\n", `2:7: chain: expected keys with values, not nothing; write them as "key: value"`},
+		{"no_version", "chain: {}\n", `1:1: version: is missing; begin the file with "version: 1"`},
+		{"newer_version", "version: 2\n", "1:10: version: 2 is not known here; write 1, or use a release that knows this version"},
+		{"quoted_version", "version: \"1\"\n", "1:10: version: expected a number, not text; remove the quotes"},
+		{"syntax", "version: 1\nchain: {budget: 3\n", "not valid YAML: did not find expected ',' or '}'; check indentation, colons and quotes there"},
+		{"tab", "version: 1\nchain:\n\tbudget: 3\n", "3:1: not valid YAML: found character that cannot start any token; check"},
+		{"two_documents", "version: 1\n---\nversion: 1\n", "there is a second document; keep everything in one, without a line ---"},
+		{"anchor", "version: 1\nchain: &a {budget: 3}\n", "2:8: anchors and aliases are not supported; write the value out, or use extends"},
+		{"tag", "version: 1\nchain: !!map {budget: 3}\n", "the tag \"!!map\" is not supported; remove it"},
+		{"merge", "version: 1\nchain: {<<: {budget: 3}}\n", "2:9: chain: merge keys are not supported; use extends"},
+		{"deep", "version: 1\nchain: " + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "\n", "is nested more than 16 deep; no setting is that deep"},
+		{"duplicate", "version: 1\nchain: {budget: 3, budget: 4}\n", "2:20: chain.budget: is there already, in line 2; keep one of them"},
+		{"duplicate_top", "version: 1\nchain: {}\nchain: {}\n", "3:1: chain: is there already, in line 2; keep one of them"},
+		{"unknown_key", "version: 1\nchain: {bugdet: 3}\n", `2:9: chain.bugdet: unknown key; known are budget, deadlines, grace, holdout, max_budget, mode, orphan_budget, process_budget, unknown; did you mean "budget"?`},
+		{"key_is_list", "version: 1\n? [a]\n: b\n", "2:3: a key is a list; use plain text as the key"},
+		{"empty_key", "version: 1\ndependencies: {\"\": {}}\n", "dependencies: a key is empty; give it a name or remove it"},
+		{"long_name", "version: 1\ndependencies: {" + strings.Repeat("n", 101) + ": {}}\n", "the name is too long; use 1 to 100 printable bytes"},
+		{"control_character", "version: 1\nservices: {\"a\\tb\": {}}\n", "the name has characters that cannot be printed; use 1 to 100 printable bytes"},
+		{"profile_name", "version: 1\nprofiles: {Mine: {}}\n", `2:12: profiles.Mine: "Mine" is not a profile name; use 1 to 40 of a-z, 0-9, _ and -`},
+		{"builtin_again", "version: 1\nprofiles: {read-heavy: {}}\n", "2:12: profiles.read-heavy: is a built-in profile; choose another name, and write extends: read-heavy to start from it"},
+		{"unknown_parent", "version: 1\nprofiles: {a: {extends: red-heavy}}\n", `profiles.a.extends: unknown profile "red-heavy"; known are a, aws-standard, background, google-sre, latency-critical, no-retry, read-heavy, third-party, write-path; did you mean "read-heavy"?`},
+		{"circle", "version: 1\nprofiles: {a: {extends: b}, b: {extends: c}, c: {extends: a}}\n", "profiles.c.extends: goes round in a circle: c > a > b > c; let one of them extend something else"},
+		{"own_parent", "version: 1\nprofiles: {a: {extends: a}}\n", "profiles.a.extends: goes round in a circle: a > a; let one of them extend something else"},
+		{"bare_on", "version: 1\ndependencies: {a: {on_failure: on}}\n", "2:32: dependencies.a.on_failure: a bare on does not say what is meant; write one of closed, open"},
+		{"bare_off", "version: 1\nprofiles: {a: {extends: no-retry, breaker: off}}\n", "profiles.a.breaker: a bare off does not say what is meant; write one of disabled"},
+		{"bare_yes_as_name", "version: 1\ndependencies: {a: {owner: yes}}\n", "dependencies.a.owner: a bare yes is a boolean to other readers of YAML; put it in quotes"},
+		{"yes_as_flag", "version: 1\ndependencies: {a: {external: yes}}\n", `dependencies.a.external: expected true or false, not "yes"; write true or false`},
+		{"word_typo", "version: 1\ndependencies: {a: {mode: obsrve}}\n", `dependencies.a.mode: "obsrve" is not known here; write one of bypass, observe, budget, enforce; did you mean "observe"?`},
+		{"mesh", "version: 1\ndependencies: {a: {mesh: \"\"}}\n", `dependencies.a.mesh: "" is not known here; write one of envoy`},
+		{"number_as_text", "version: 1\ndependencies: {a: {owner: 7}}\n", `dependencies.a.owner: expected text, not "7"; put it in quotes`},
+		{"duration_without_unit", "version: 1\nprofiles: {a: {extends: no-retry, retry: {attempt_timeout: 400}}}\n", `"400" has no unit; write a duration with its unit, such as 400ms, 5s or 1m30s`},
+		{"zero_without_unit", "version: 1\nprofiles: {a: {extends: no-retry, retry: {attempt_timeout: \"0\"}}}\n", `"0" is not a duration; write a duration`},
+		{"ratio_above_one", "version: 1\nprofiles: {a: {extends: no-retry, budget: {ratio: 10}}}\n", `profiles.a.budget.ratio: "10" is above 1; write a percentage as 10%, or a share of 1 such as 0.1`},
+		{"ratio_nan", "version: 1\nprofiles: {a: {extends: no-retry, budget: {ratio: .nan}}}\n", `".nan" is not a ratio; write it as 10% or as 0.1`},
+		{"ratio_negative", "version: 1\nprofiles: {a: {extends: no-retry, budget: {ratio: -5%}}}\n", "-5% is out of range; use 0.01% to 100%"},
+		{"ratio_list", "version: 1\nchain: {holdout: [1%]}\n", "chain.holdout: expected a ratio, not a list; write it as 10% or as 0.1"},
+		{"statuses_twice", "version: 1\nprofiles: {a: {extends: no-retry, retry: {statuses: [503, x, 503]}}}\n", "2:62: profiles.a.retry.statuses[2]: 503 is listed twice; list it once"},
+		{"base_above_cap", "version: 1\nprofiles: {a: {extends: no-retry, backoff: {base: 30s}}}\n", "profiles.a.backoff.base: base 30s is above cap 20s; lower base or raise cap"},
+		{"cap_below_inherited_base", "version: 1\nprofiles: {a: {extends: background, backoff: {throttled_base: 10ms, cap: 500ms}}}\n", "profiles.a.backoff.cap: base 1s is above cap 500ms; lower base or raise cap"},
+		{"cap_below_throttled", "version: 1\nprofiles: {a: {extends: no-retry, backoff: {cap: 500ms}}}\n", "profiles.a.backoff.cap: throttled_base 1s is above cap 500ms; lower throttled_base or raise cap"},
+		{"hedge_without_after", "version: 1\nprofiles: {a: {extends: read-heavy, hedge: {max: 1}}}\n", "profiles.a.hedge.after: 0s is out of range; use 1ms to 1m0s"},
+		{"too_many_hedges", "version: 1\nprofiles: {a: {extends: write-path, hedge: {max: 2, after: 5ms}}}\n", "profiles.a.hedge.max: 2 hedges and the first attempt are more than max_attempts 2; lower max or raise retry.max_attempts"},
+		{"hedge_too_late", "version: 1\nprofiles: {a: {extends: read-heavy, hedge: {max: 1, after: 1s}}}\n", "profiles.a.hedge.after: after 1s never comes before attempt_timeout 1s"},
+		{"quota_with_ratio", "version: 1\nprofiles: {a: {extends: aws-standard, budget: {ratio: 10%}}}\n", "profiles.a.budget.ratio: ratio belongs to kind: ratio; remove it, or set kind: ratio"},
+		{"quota_with_fund", "version: 1\nprofiles: {a: {extends: aws-standard, budget: {fund: requests}}}\n", "profiles.a.budget.fund: fund belongs to kind: ratio"},
+		{"ratio_with_cost", "version: 1\nprofiles: {a: {extends: no-retry, budget: {cost: 1}}}\n", "profiles.a.budget.cost: cost belongs to kind: quota"},
+		{"ratio_with_throttled_cost", "version: 1\nprofiles: {a: {extends: no-retry, budget: {throttled_cost: 1}}}\n", "profiles.a.budget.throttled_cost: throttled_cost belongs to kind: quota"},
+		{"quota_without_burst", "version: 1\nprofiles: {a: {extends: no-retry, budget: {kind: quota, cost: 1, throttled_cost: 1}}}\n", "profiles.a.budget.burst: 0 is out of range; use 1 to 100000"},
+		{"quota_never_enough", "version: 1\nprofiles: {a: {extends: aws-standard, budget: {burst: 4}}}\n", "profiles.a.budget.burst: throttled_cost 5 is above burst 4: no such retry would ever pass"},
+		{"unknown_pin", "version: 1\ndependencies: {a: {profile: write-pat}}\n", `dependencies.a.profile: unknown profile "write-pat"; known are aws-standard,`},
+		{"never_external", "version: 1\ndependencies: {a: {external: false, profile: third-party}}\n", `2:30: dependencies.a.external: contradicts profile "third-party", which is always external; remove it, or use another profile`},
+		{"host_with_scheme", "version: 1\ndependencies: {a: {hosts: [\"http://x\"]}}\n", `dependencies.a.hosts[0]: "http://x": a host has no scheme and no path; write a host such as`},
+		{"host_star", "version: 1\ndependencies: {a: {hosts: [\"a.*.b\"]}}\n", "a star can only be the whole first part"},
+		{"host_port", "version: 1\ndependencies: {a: {hosts: [\"a:0\"]}}\n", "the port is not 1 to 65535"},
+		{"host_twice", "version: 1\ndependencies: {a: {hosts: [x.internal]}, b: {hosts: [X.internal.]}}\n", `dependencies.b.hosts[0]: "X.internal." belongs to "a" already; keep one of them`},
+		{"network_bits", "version: 1\ninternal_hosts: [10.1.0.0/8]\n", `internal_hosts[0]: "10.1.0.0/8" is not a network; write it as 10.0.0.0/8, with zeros behind the prefix`},
+		{"serves_unknown", "version: 1\ndependencies: {payments: {}}\nservices: {a: {serves: [paymnts]}}\n", `services.a.serves[0]: "paymnts" is not under dependencies; declare it there, or correct the name; did you mean "payments"?`},
+		{"serves_twice", "version: 1\ndependencies: {p: {}}\nservices: {a: {serves: [p, p]}}\n", `services.a.serves[1]: "p" is listed twice; list it once`},
+		{"serves_nothing", "version: 1\nservices: {a: {serves: []}}\n", "services.a.serves: is empty; remove it"},
+		{"route_pattern", "version: 1\nservices: {a: {routes: {\"POST /{\": {budget: 1}}}}\n", `services.a.routes["POST /{"]: parsing "POST /{": at offset 6: bad wildcard segment (must end with '}'); write a pattern of net/http.ServeMux`},
+		{"route_conflict", "version: 1\nservices: {a: {routes: {\"/a/{x}\": {budget: 1}, \"/a/{y}\": {budget: 1}}}}\n", `pattern "/a/{y}" conflicts with pattern "/a/{x}": /a/{y} matches the same requests as /a/{x}; write`},
+		{"route_budget", "version: 1\nservices: {a: {routes: {/a: {budget: 11}}}}\n", `services.a.routes["/a"].budget: 11 is out of range; use at most chain.max_budget 10`},
+		{"route_empty", "version: 1\nservices: {a: {routes: {/a: {}}}}\n", `services.a.routes["/a"]: has no budget; write it as {budget: 2}`},
+		{"idempotent_twice", "version: 1\nservices: {a: {idempotent: [/a, /a]}}\n", `pattern "/a" conflicts with pattern "/a"`},
+		{"failure_statuses", "version: 1\nservices: {a: {failure_statuses: [200]}}\n", "services.a.failure_statuses[0]: 200 is out of range; use 400 to 599"},
+		{"no_failure_statuses", "version: 1\nservices: {a: {failure_statuses: []}}\n", "services.a.failure_statuses: is empty; remove it for the default: every 5xx, and 429"},
+		{"orphans_above_max", "version: 1\nchain: {max_budget: 0, budget: 0}\n", "chain.orphan_budget: 1 is above max_budget 0; lower it or raise max_budget"},
+		{"override_word", "version: 1\noverrides: {retries: no}\n", "overrides.retries: a bare no does not say what is meant; write one of disabled"},
+		{"override_empty", "version: 1\noverrides: {dependencies: {a: {}}}\n", "overrides.dependencies.a: says nothing; write it as {retries: disabled}, or remove it"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := Load([]byte(tt.text), "test.yaml")
+			require.Nil(t, c)
+			require.ErrorContains(t, err, tt.want)
+			require.NotContains(t, err.Error(), ".go:", "no lines of our own code")
+			var list *CatalogError
+			require.ErrorAs(t, err, &list)
+			for _, p := range list.Problems {
+				require.Equal(t, "test.yaml", p.File)
+				require.Positive(t, p.Line)
+				require.NotEmpty(t, p.What)
+				require.NotEmpty(t, p.Fix)
+			}
+		})
+	}
+}
+
+func TestLoad_lists_all_problems_in_order(t *testing.T) {
+	_, err := Load([]byte("version: 1\nchain: {budget: 100}\nprofiles:\n  a: {extends: nope, retry: {max_attempts: 0}}\nunknown: 1\ndependencies: {d: {profile: q}}\n"), "c.yaml")
+	var list *CatalogError
+	require.ErrorAs(t, err, &list)
+	var places []string
+	for _, p := range list.Problems {
+		places = append(places, fmt.Sprint(p.Line, ":", p.Column, " ", p.Path))
+	}
+	require.Equal(t, []string{"2:17 chain.budget", "4:16 profiles.a.extends", "4:44 profiles.a.retry.max_attempts", "5:1 unknown",
+		"6:29 dependencies.d.profile"}, places)
+	require.True(t, strings.HasPrefix(err.Error(), "chainbudget: catalog c.yaml: 5 problems\nc.yaml:2:17: "), err.Error())
+	require.Equal(t, 5, strings.Count(err.Error(), "\n"))
+}
+
+// A fault of a parent is told once, at the parent.
+func TestLoad_inherited_faults_are_told_once(t *testing.T) {
+	_, err := Load([]byte("version: 1\nprofiles:\n  b: {extends: a}\n  c: {extends: b, retry: {reserve: 1}}\n  a: {extends: no-retry, backoff: {base: 1us}, breaker: {probes: 0}}\n"), "c.yaml")
+	var list *CatalogError
+	require.ErrorAs(t, err, &list)
+	require.Len(t, list.Problems, 2)
+	for _, p := range list.Problems {
+		require.Equal(t, 5, p.Line)
+	}
+}
+
+func TestLoad_bounds_its_error(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("version: 1\ndependencies:\n")
+	for i := range 3000 {
+		fmt.Fprintf(&b, "  d%d: {profile: %q}\n", i, strings.Repeat("x\"", 45))
+	}
+	_, err := Load([]byte(b.String()), strings.Repeat("n", 5000))
+	var list *CatalogError
+	require.ErrorAs(t, err, &list)
+	require.Len(t, list.Problems, 50)
+	require.Equal(t, 2950, list.More)
+	require.Equal(t, 3, list.Problems[0].Line)
+	require.True(t, strings.HasSuffix(err.Error(), "\nand 2950 more"))
+	require.Less(t, len(err.Error()), 100_000)
+}
+
+// Files that are cheap to write and dear to read.
+func TestLoad_hostile_files_are_quick(t *testing.T) {
+	many := func(format string) string {
+		var b strings.Builder
+		for i := 0; b.Len() < MaxFileSize/4; i++ {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	files := map[string]string{
+		"flow_depth":       strings.Repeat("[", MaxFileSize-1),
+		"comments":         "version: 1\n" + many("#%d\n"),
+		"unknown_keys":     many("k%d: 1\n"),
+		"unknown_profiles": "version: 1\ndependencies:\n" + many("  d%d: {profile: nope}\n"),
+		"unknown_parents":  "version: 1\nprofiles:\n" + many("  p%d: {extends: nope}\n"),
+		"long_line":        "version: 1\nowner: " + strings.Repeat("é", MaxFileSize/2-20),
+		"nul":              strings.Repeat("\x00", 1000),
+		"routes":           "version: 1\nservices:\n  s:\n    routes:\n" + many("      /{a}/%d: {budget: 1}\n"),
+	}
+	for name, text := range files {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			_, err := Load([]byte(text), "hostile.yaml")
+			require.Less(t, time.Since(start), 10*time.Second)
+			if err != nil {
+				require.Less(t, len(err.Error()), 100_000)
+			}
+		})
+	}
+}
+
+// Off by one at an inclusive limit, and values above it capped without a word (grpc/grpc-go#2670, #4615): every number at
+// both ends, through the file and, for profiles, through Validate.
+func TestRegression_A072_limits_are_inclusive_and_nothing_is_capped(t *testing.T) {
+	profile := func(group, key string) string {
+		text := "version: 1\nprofiles: {a: {extends: read-heavy, %s}}\n"
+		if group == "" {
+			return fmt.Sprintf(text, key+": %s")
+		}
+		return fmt.Sprintf(text, group+": {"+key+": %s}")
+	}
+	tests := []struct {
+		name, text             string
+		below, min, max, above string // "" = there is none
+	}{
+		{"max_attempts", profile("retry", "max_attempts"), "0", "1", "99", "100"},
+		{"status", profile("retry", "statuses"), "[399]", "[400]", "[599]", "[600]"},
+		{"attempt_timeout", profile("retry", "attempt_timeout"), "-1ns", "0s", "1h", "1h0m0.000000001s"},
+		{"reserve", profile("retry", "reserve"), "-1", "0", "99", "100"},
+		{"base", profile("backoff", "cap: 1h, base"), "999.999us", "1ms", "1h", "1h0m0.000000001s"},
+		{"throttled_base", profile("backoff", "cap: 1h, throttled_base"), "999.999us", "1ms", "1h", "1h0m0.000000001s"},
+		{"cap", profile("backoff", "base: 1ms, throttled_base: 1ms, cap"), "999.999us", "1ms", "1h", "1h0m0.000000001s"},
+		{"ratio", profile("budget", "ratio"), "0.0099%", "0.01%", "100%", "100.0001%"},
+		{"ratio_as_number", profile("budget", "ratio"), "0.000099", "0.0001", "1", "1.000001"},
+		{"burst", profile("budget", "burst"), "0", "1", "100000", "100001"},
+		{"cost", profile("budget", "kind: quota, burst: 100000, throttled_cost: 1, cost"), "0", "1", "100000", "100001"},
+		{"throttled_cost", profile("budget", "kind: quota, burst: 100000, cost: 1, throttled_cost"), "0", "1", "100000", "100001"},
+		{"window", profile("breaker", "window"), "99.999999ms", "100ms", "1h", "1h0m0.000000001s"},
+		{"failure_ratio", profile("breaker", "failure_ratio"), "0.99%", "1%", "100%", "100.01%"},
+		{"min_requests", profile("breaker", "min_requests"), "0", "1", "1000000", "1000001"},
+		{"open_for", profile("breaker", "open_for"), "9.999999ms", "10ms", "1h", "1h0m0.000000001s"},
+		{"probes", profile("breaker", "probes"), "0", "1", "1000", "1001"},
+		{"probe_timeout", profile("breaker", "probe_timeout"), "9.999999ms", "10ms", "1h", "1h0m0.000000001s"},
+		{"hedge_after", profile("retry", "attempt_timeout: 0s}, hedge: {max: 1, after"), "999.999us", "1ms", "1m", "1m0.000000001s"},
+		{"hedge_max", profile("retry", "max_attempts: 99}, hedge: {after: 1ms, max"), "0", "1", "9", "10"},
+		{"availability_floor", profile("", "availability_floor"), "-1%", "0%", "100%", "101%"},
+		{"budget", "version: 1\nchain: {max_budget: 99, budget: %s}\n", "-1", "0", "99", "100"},
+		{"max_budget", "version: 1\nchain: {budget: 0, orphan_budget: 0, max_budget: %s}\n", "-1", "0", "99", "100"},
+		{"budget_up_to_max", "version: 1\nchain: {max_budget: 5, budget: %s}\n", "", "0", "5", "6"},
+		{"orphan_budget", "version: 1\nchain: {max_budget: 99, orphan_budget: %s}\n", "-1", "0", "99", "100"},
+		{"orphan_up_to_max", "version: 1\nchain: {max_budget: 5, orphan_budget: %s}\n", "", "0", "5", "6"},
+		{"process_budget", "version: 1\nchain: {process_budget: %s}\n", "-1", "0", "1000000", "1000001"},
+		{"holdout", "version: 1\nchain: {holdout: %s}\n", "-1%", "0%", "100%", "101%"},
+		{"grace", "version: 1\nchain: {grace: %s}\n", "-1ns", "0s", "168h", "168h0m0.000000001s"},
+		{"route", "version: 1\nchain: {max_budget: 99}\nservices: {a: {routes: {/a: {budget: %s}}}}\n", "-1", "0", "99", "100"},
+		{"route_up_to_max", "version: 1\nservices: {a: {routes: {/a: {budget: %s}}}}\n", "", "0", "10", "11"},
+		{"failure_status", "version: 1\nservices: {a: {failure_statuses: [%s]}}\n", "399", "400", "599", "600"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, v := range []string{tt.min, tt.max} {
+				c, err := Load([]byte(fmt.Sprintf(tt.text, v)), "test.yaml")
+				require.NoError(t, err, v)
+				if p := c.Profiles["a"]; p != nil {
+					require.NoError(t, p.Validate(), v)
+				}
+			}
+			for _, v := range []string{tt.below, tt.above} {
+				if v == "" {
+					continue
+				}
+				_, err := Load([]byte(fmt.Sprintf(tt.text, v)), "test.yaml")
+				require.Error(t, err, v)
+				var list *CatalogError
+				require.ErrorAs(t, err, &list)
+				require.Len(t, list.Problems, 1, "%s: %v", v, err)
+			}
+		})
+	}
+	for _, v := range []string{"+3", "03", "3.0", "1e3", "0x3", "1_000", "2147483648000000000000", "٣", "null", "~", "\"\"", "-0", "[3]"} {
+		_, err := Load([]byte("version: 1\nchain: {budget: "+v+"}\n"), "test.yaml")
+		require.Error(t, err, v)
+	}
+}
+
+func TestProfile_validate_lists_all(t *testing.T) {
+	require.NoError(t, new(Default()).Validate())
+	p := Profile{
+		Name: "Bad Name", Retry: Retry{MaxAttempts: 100, Statuses: []int{503, 503, 1}, Reserve: -1, Repeats: 9, Missing: 9, AttemptTimeout: -1},
+		Backoff: Backoff{Base: 2 * time.Hour, ThrottledBase: -1, Cap: 3, Hint: 7},
+		Budget:  Budget{Kind: 9, Fund: 9, Ratio: 2}, Breaker: Breaker{Window: 1}, Hedge: Hedge{After: 1}, AvailabilityFloor: 2,
+	}
+	err := p.Validate()
+	var list *CatalogError
+	require.ErrorAs(t, err, &list)
+	require.Len(t, list.Problems, 24, err.Error())
+	require.Contains(t, err.Error(), "retry.max_attempts: 100 is out of range; use 1 to 99")
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte("version: 1\nchain: {budget: 3}\n"))
+	f.Add([]byte("version: 1\nprofiles: {a: {extends: b}, b: {extends: a}}\n"))
+	f.Add([]byte("a: &a [*a]\n"))
+	f.Add([]byte("version: 1\nservices: {a: {routes: {\"GET /{x...}\": {budget: 1}}, idempotent: [/]}}\n"))
+	f.Add([]byte("version: 1\ndependencies: {a: {hosts: [\"[::1]:80\", \"*.x\"]}}\ninternal_hosts: [10.0.0.0/8]\n"))
+	f.Add([]byte("? {}\n: - !!binary |\n  x\n"))
+	f.Add(builtinFile)
+	sample, err := os.ReadFile("testdata/sample.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(sample)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := Load(data, "fuzz.yaml")
+		if (c == nil) == (err == nil) {
+			t.Fatalf("catalog %v and error %v", c, err)
+		}
+		if err != nil {
+			var list *CatalogError
+			if !errors.As(err, &list) || len(list.Problems) == 0 || len(list.Problems) > maxProblems || len(err.Error()) > 100_000 {
+				t.Fatalf("the error is not bounded: %d bytes", len(err.Error()))
+			}
+			if strings.Count(err.Error(), "\n") > maxProblems+1 {
+				t.Fatalf("more than one line for a problem:\n%s", err)
+			}
+			return
+		}
+		// What loads is valid and usable.
+		for name, p := range c.Profiles {
+			if err := p.Validate(); err != nil || p.Name != name {
+				t.Fatalf("%s loaded and is invalid: %v", name, err)
+			}
+		}
+		for name, d := range c.Dependencies {
+			if d.Profile != "" {
+				if _, err := c.Resolve(name, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, h := range d.Hosts {
+				c.Internal(h)
+				if got, ok := c.DependencyForHost(strings.Replace(h, "*", "a", 1)); !ok {
+					t.Fatalf("%s of %s belongs to %q", h, name, got)
+				}
+			}
+		}
+		if c.Chain.Budget > c.Chain.MaxBudget || c.Chain.MaxBudget > 99 {
+			t.Fatalf("%+v", c.Chain)
+		}
+	})
+}
