@@ -33,9 +33,12 @@ type attempt struct {
 	traceMu sync.Mutex
 	trace   *httptrace.ClientTrace
 	conns   []connection
-	asked   bool // net/http began to look for a connection
-	lease   bool // the request carries tokens
-	stopped bool // a replay was stopped
+	target  string // what net/http looked for last
+	heard   bool   // an answer began on the latest connection
+	asked   bool   // net/http began to look for a connection
+	left    bool   // and got one
+	lease   bool   // the request carries tokens
+	stopped bool   // a replay was stopped
 }
 
 // connection is one that net/http got for the attempt.
@@ -81,21 +84,32 @@ func (a *attempt) clientTrace() *httptrace.ClientTrace {
 	a.traceMu.Lock()
 	defer a.traceMu.Unlock()
 	if a.trace == nil {
-		ours := &httptrace.ClientTrace{GetConn: a.getConn, GotConn: a.gotConn}
+		ours := &httptrace.ClientTrace{GetConn: a.getConn, GotConn: a.gotConn, GotFirstResponseByte: a.gotAnswer}
 		a.trace = httptrace.ContextClientTrace(httptrace.WithClientTrace(a.x.Parent(), ours))
 	}
 	return a.trace
 }
 
-func (a *attempt) getConn(string) {
+func (a *attempt) getConn(target string) {
 	a.traceMu.Lock()
-	a.asked = true
+	if a.asked && (a.heard || target != a.target) {
+		// net/http replays only to the same place and only what got no answer. This is a request of a layer between: a
+		// token that it fetches, or its answer to a challenge.
+		a.conns, a.heard = nil, false
+	}
+	a.asked, a.target = true, target
 	stop := len(a.conns) > 0 && a.mustStop()
 	a.stopped = a.stopped || stop
 	a.traceMu.Unlock()
 	if stop {
 		a.Cancel(errReplay)
 	}
+}
+
+func (a *attempt) gotAnswer() {
+	a.traceMu.Lock()
+	a.heard = true
+	a.traceMu.Unlock()
 }
 
 func (a *attempt) gotConn(info httptrace.GotConnInfo) {
@@ -111,6 +125,7 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	}
 	stop := again && a.mustStop()
 	a.stopped = a.stopped || stop
+	a.left = true
 	a.conns = append(a.conns, c)
 	a.traceMu.Unlock()
 	if !again {
@@ -137,7 +152,7 @@ func (a *attempt) mustStop() bool {
 // rewound is GetBody for net/http, which asks for a second body only to send the request again.
 func (a *attempt) rewound() (io.ReadCloser, error) {
 	a.traceMu.Lock()
-	stop := len(a.conns) > 0 && a.mustStop()
+	stop := len(a.conns) > 0 && !a.heard && a.mustStop()
 	a.stopped = a.stopped || stop
 	a.traceMu.Unlock()
 	if stop {
@@ -158,7 +173,14 @@ func (a *attempt) vetoed() bool {
 func (a *attempt) neverLeft() bool {
 	a.traceMu.Lock()
 	defer a.traceMu.Unlock()
-	return a.asked && len(a.conns) == 0
+	return a.asked && !a.left
+}
+
+// watched reports whether net/http told what it did with connections.
+func (a *attempt) watched() bool {
+	a.traceMu.Lock()
+	defer a.traceMu.Unlock()
+	return a.asked
 }
 
 // neverLooked reports whether net/http refused the request before it looked for a connection.
@@ -186,7 +208,9 @@ func (x *exchange) try(now time.Time, body io.ReadCloser) (*http.Response, error
 	x.current = a
 	a.x = x
 	req := x.prepare(a, now, body)
+	unblock := a.unblockBody()
 	resp, err := x.base.RoundTrip(req)
+	unblock()
 	a.Disarm()
 	switch {
 	case resp == nil && err == nil:
@@ -213,6 +237,17 @@ func (x *exchange) try(now time.Time, body io.ReadCloser) (*http.Response, error
 	return resp, err
 }
 
+// unblockBody closes a streaming body when the attempt's time is over: net/http's HTTP/1 waits for a Read of it that may
+// never return. The function that it returns ends that.
+func (a *attempt) unblockBody() (stop func() bool) {
+	if a.sent == nil || a.x.req.GetBody != nil { // what can be rewound is at hand
+		return nothingToStop
+	}
+	return context.AfterFunc(a, func() { a.sent.Close() })
+}
+
+func nothingToStop() bool { return true }
+
 // prepare makes the request of one attempt: a copy with a header map of its own.
 func (x *exchange) prepare(a *attempt, now time.Time, body io.ReadCloser) *http.Request {
 	dep := x.Dependency()
@@ -224,6 +259,8 @@ func (x *exchange) prepare(a *attempt, now time.Time, body io.ReadCloser) *http.
 	header := copyHeader(x.req.Header)
 	if x.external {
 		stripHeader(header)
+		delete(header, otelprop.HTTPReturnHeader)
+		parent = stripContext(parent) // an instrumented transport below would write the baggage that it finds there
 	} else {
 		left := limit
 		if deadline, ok := parent.Deadline(); ok && !limited {
@@ -250,7 +287,7 @@ func (x *exchange) prepare(a *attempt, now time.Time, body io.ReadCloser) *http.
 	} else {
 		req.Body = body
 	}
-	if x.Result.Status == http.StatusMisdirectedRequest {
+	if _, status, _ := x.Previous(); status == http.StatusMisdirectedRequest {
 		req.Close = true // another connection
 	}
 	return req
@@ -277,7 +314,7 @@ func (x *exchange) write(a *attempt, header http.Header, parent context.Context,
 	}
 	x.MarkWritten()
 	bag := baggage.FromContext(parent)
-	if n := bag.Len(); n == 0 || n >= otelprop.MaxBaggageMembers {
+	if n := bag.Len(); n == 0 || n >= otelprop.MaxBaggageMembers && bag.Member(otelprop.MemberKey).Key() == "" {
 		return parent
 	}
 	m, err := baggage.NewMemberRaw(otelprop.MemberKey, member[len(otelprop.MemberKey)+1:])

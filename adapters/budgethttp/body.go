@@ -65,7 +65,11 @@ func (b *responseBody) Close() error {
 // own ties the attempt's context to the life of the response's body. A 101's body is a connection, which has a life of
 // its own and must stay a Writer: it is handed on as it is.
 func (a *attempt) own(resp *http.Response) {
-	if !a.Used() || resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == nil {
+	switch {
+	case !a.Used() || resp.StatusCode == http.StatusSwitchingProtocols:
+		return
+	case resp.Body == nil || resp.Body == http.NoBody:
+		a.Release()
 		return
 	}
 	a.body = responseBody{ReadCloser: resp.Body, a: a}

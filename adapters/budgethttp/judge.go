@@ -51,7 +51,7 @@ func (x *exchange) judgeError(a *attempt, err error) {
 	case a.neverLooked(): // net/http found the request itself wrong
 		r.Excluded, r.Unsent = true, true
 	default:
-		r.Unsent = a.neverLeft() || neverSent(err)
+		r.Unsent = a.neverLeft() || refused(err) || !a.watched() && neverDialed(err)
 		r.Retryable = !permanent(err)
 	}
 }
@@ -59,12 +59,15 @@ func (x *exchange) judgeError(a *attempt, err error) {
 // bodyFailed reports whether it was the caller's own body that failed.
 func bodyFailed(a *attempt) bool { return a.sent != nil && a.sent.brokeOff() }
 
-// neverSent reports whether an error proves that the callee did not get the request, or did nothing with it.
-func neverSent(err error) bool {
+// neverDialed reports whether an error proves that no connection was made. It is asked only where net/http's own word is
+// not to be had: below a repetition of its own it says nothing about what was sent before.
+func neverDialed(err error) bool {
 	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
-		return true
-	}
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// refused reports whether the callee's HTTP/2 said that it did nothing with the request.
+func refused(err error) bool {
 	var stream streamError
 	return errors.As(err, &stream) && stream.Code == refusedStream
 }
