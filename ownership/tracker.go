@@ -48,9 +48,6 @@ func (t *Tracker) Effect() {
 	}
 }
 
-// Effects reports whether [Tracker.Effect] was called.
-func (t *Tracker) Effects() bool { return t.effects.Load() }
-
 // Repeats reports whether a call to the same operation of the same dependency has already failed in this request.
 func (t *Tracker) Repeats(dependency string, operation uint64) bool {
 	if t.failed.Load() == 0 {
@@ -66,26 +63,33 @@ func (t *Tracker) Repeats(dependency string, operation uint64) bool {
 	return false
 }
 
-// Verdict is what a hop says about its own failure.
+// Verdict is what a hop says about its own answer.
 type Verdict struct {
-	// Claim is claimed, unclaimed or stop.
+	// Claim is none for an answer that is no failure, else claimed, unclaimed or stop.
 	Claim Claim
-	// Owner is the slug of the service that owns the failure.
+	// Owner is the slug of the service that owns the failure, "" without one.
 	Owner string
+	// Effects is set when the request sent something that must not run twice, here or below; on success too.
+	Effects bool
 	// Why says in a few words how the cause was found.
 	Why string
 }
 
-// Verdict says what goes up for a failure of this hop. service is the hop's own slug; idempotent says that the inbound
-// operation may run twice, so that effects do not matter.
-func (t *Tracker) Verdict(service string, idempotent bool) Verdict {
+// Verdict says what goes up with this hop's answer, which is a failure or not. service is the hop's own slug; idempotent
+// says that the inbound operation may run twice, so that effects do not matter.
+func (t *Tracker) Verdict(failed bool, service string, idempotent bool) Verdict {
+	effects := t.effects.Load()
+	if !failed {
+		return Verdict{Claim: ClaimNone, Effects: effects, Why: "no failure"}
+	}
 	v := Verdict{Claim: ClaimClaimed, Owner: service, Why: "no call failed"}
 	if t.failed.Load() > 0 || t.exact.Load() {
 		t.mu.Lock()
 		v = t.cause(service)
 		t.mu.Unlock()
 	}
-	if v.Claim == ClaimClaimed && !idempotent && t.effects.Load() {
+	v.Effects = effects
+	if v.Claim == ClaimClaimed && !idempotent && effects {
 		v.Claim = ClaimUnclaimed
 		v.Why = "effects: something that must not run twice was sent"
 	}

@@ -92,12 +92,20 @@ func TestVerdict(t *testing.T) {
 			if c.say != nil {
 				c.say(ctx)
 			}
-			v := tr.Verdict("me", c.idempotent)
+			v := tr.Verdict(true, "me", c.idempotent)
 			assert.Equal(t, c.claim, v.Claim, v.Why)
 			assert.Equal(t, c.owner, v.Owner, v.Why)
 			assert.NotEmpty(t, v.Why)
 		})
 	}
+}
+
+func TestVerdict_of_a_success(t *testing.T) {
+	tr, _ := tracked()
+	tr.Failed(failure("ads", "ads", ClaimStop))
+	assert.Equal(t, Verdict{Claim: ClaimNone, Why: "no failure"}, tr.Verdict(false, "me", false))
+	tr.Effect()
+	assert.True(t, tr.Verdict(false, "me", true).Effects, "told on success too")
 }
 
 func TestTracker_is_bounded_and_keeps_the_most_restrictive(t *testing.T) {
@@ -107,7 +115,7 @@ func TestTracker_is_bounded_and_keeps_the_most_restrictive(t *testing.T) {
 	}
 	tr.Failed(failure("search", "index", ClaimStop))
 	assert.Len(t, tr.failures, maxFailures)
-	assert.Equal(t, ClaimStop, tr.Verdict("me", false).Claim)
+	assert.Equal(t, ClaimStop, tr.Verdict(true, "me", false).Claim)
 }
 
 func TestTracker_repeats(t *testing.T) {
@@ -131,13 +139,13 @@ func TestTracker_concurrent(t *testing.T) {
 				tr.Failed(f)
 				tr.Effect()
 				Blame(ctx, f)
-				tr.Verdict("me", false)
+				tr.Verdict(true, "me", false)
 				tr.Repeats("users", 3)
 			}
 		})
 	}
 	wg.Wait()
-	assert.Equal(t, ClaimUnclaimed, tr.Verdict("me", false).Claim)
+	assert.Equal(t, ClaimUnclaimed, tr.Verdict(true, "me", false).Claim)
 }
 
 func TestBlame_outside_a_request(t *testing.T) {
@@ -155,7 +163,7 @@ func (c cyclic) Unwrap() error { return c }
 func TestBlame_survives_a_cycle(t *testing.T) {
 	tr, ctx := tracked()
 	Blame(ctx, cyclic{})
-	assert.Equal(t, "me", tr.Verdict("me", false).Owner)
+	assert.Equal(t, "me", tr.Verdict(true, "me", false).Owner)
 }
 
 func TestDeniedError(t *testing.T) {

@@ -184,12 +184,9 @@ func (in *Inbound) Owes() bool { return in.owes }
 // Keep sets up to n tokens aside for after the return has gone out.
 func (in *Inbound) Keep(n int) int { return in.keep(n) }
 
-// Verdict is what this hop says about its answer. failed says whether the answer is a failure.
+// Verdict is what this hop says about its answer, which is a failure or not.
 func (in *Inbound) Verdict(failed bool) ownership.Verdict {
-	if !failed {
-		return ownership.Verdict{Claim: ownership.ClaimNone}
-	}
-	return in.Tracker.Verdict(in.sdk.ownerSlug, in.Idempotent)
+	return in.Tracker.Verdict(failed, in.sdk.ownerSlug, in.Idempotent)
 }
 
 // Return closes the purse and makes the return that its tokens go home in. It is made once, as the response's headers
@@ -203,7 +200,7 @@ func (in *Inbound) Return(v ownership.Verdict) otelprop.Return {
 		Claim:    v.Claim,
 		Nonce:    in.wire.Nonce,
 		Leaf:     !in.called.Load(),
-		Effects:  in.Tracker.Effects(),
+		Effects:  v.Effects,
 		Owner:    v.Owner,
 	}
 }
