@@ -411,8 +411,7 @@ func (c *Call) record() {
 	dep, d, r := c.dep, &c.decision, &c.Result
 	if !d.Allowed() {
 		dep.counters.denied[d.Reason].Add(1)
-	}
-	if d.would != ownership.ReasonAllowed {
+	} else if d.would != ownership.ReasonAllowed {
 		dep.counters.wouldDeny[d.would].Add(1)
 	}
 	if observe := dep.sdk.observe; observe != nil {

@@ -130,7 +130,8 @@ func (s *SDK) Dependency(name string, inCode profiles.Name) (*Dependency, profil
 	defer s.mu.Unlock()
 	d := s.deps[name]
 	switch {
-	case d == nil:
+	case d == nil, d.inCode == "" && !effective.Pinned && err == nil:
+		// The second: a router met the host before any code named a profile. What it counted so far stays with it.
 		d = newDependency(s, name, inCode, effective)
 		s.deps[name] = d
 	case !effective.Pinned && d.inCode != inCode && err == nil:
