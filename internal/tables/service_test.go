@@ -3,6 +3,7 @@ package tables
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -66,7 +67,9 @@ func (r rules) service(t testing.TB, name string, sleeps bool, seed uint64) *ser
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
-	random := rand.New(rand.NewPCG(seed, 1))
+	of := fnv.New64a()
+	of.Write([]byte(name)) // services with one seed must not draw the same
+	random := rand.New(rand.NewPCG(seed, of.Sum64()))
 	sdk := new(engine.SDK)
 	sdk.Init(engine.Config{
 		Service: name, Catalog: catalog, NoSleep: !sleeps, Strict: true,
@@ -95,7 +98,11 @@ func call(ctx context.Context, client http.RoundTripper, url string) error {
 	if err != nil {
 		return err
 	}
-	resp, err := client.RoundTrip(req)
+	return outcome(client.RoundTrip(req))
+}
+
+// outcome reads a response to its end and returns nil or the error that its failure is.
+func outcome(resp *http.Response, err error) error {
 	if err != nil {
 		return err
 	}

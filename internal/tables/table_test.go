@@ -2,6 +2,7 @@ package tables
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,10 +36,15 @@ func (tab *table) count(what, paper string, expected, measured []int) {
 	tab.add(what, paper, want, got, "exact", want == got)
 }
 
-// near is a row whose share may be off by the tolerance.
-func (tab *table) near(what, paper string, expected, measured, tolerance float64) {
+// drawn is a row whose share was measured with n draws: it may be off from the expected one, which is exact, by chance. The
+// paper's figure may be off from the exact one by rounding.
+func (tab *table) drawn(what, paper string, rounding, expected, measured float64, n int) {
 	tab.t.Helper()
-	tab.add(what, paper, share(expected), share(measured), "±"+share(tolerance), max(expected-measured, measured-expected) <= tolerance)
+	if printed, err := strconv.ParseFloat(paper, 64); err != nil || math.Abs(printed-expected) > rounding {
+		tab.t.Errorf("%s: %s: the paper has %s, the formula %s", tab.name, what, paper, share(expected))
+	}
+	tolerance := chance(expected, n)
+	tab.add(what, paper, share(expected), share(measured), "±"+share(tolerance), math.Abs(expected-measured) <= tolerance)
 }
 
 // atLeast is a row whose share has a lower bound. The tolerance is none: the bound was set with room for chance.
