@@ -26,7 +26,7 @@ type DeniedError struct {
 	// RetryAfter is a hint for the caller's own pacing: how long the callee asked to wait, or else a wait that suits
 	// the reason; 0 where waiting does not help.
 	RetryAfter time.Duration
-	// Operation identifies the operation within the dependency; equal operations have equal values.
+	// Operation identifies what was asked of the dependency: equal requests have equal values, 0 is not known.
 	Operation uint64
 	// FailOpen is set when the catalog declares that this dependency's failure does not fail its caller.
 	FailOpen bool

@@ -45,8 +45,10 @@ func roundTrip(base http.RoundTripper, dep *engine.Dependency, req *http.Request
 		return nil, refused
 	}
 	x := &exchange{base: base, req: req, external: dep.External(req.URL.Host)}
+	exact, shape := operation(req)
 	x.Begin(ctx, dep, engine.CallOptions{
-		Operation:  operation(req),
+		Operation:  exact,
+		Shape:      shape,
 		Idempotent: idempotent(req),
 		Replayable: replayable(req),
 		External:   x.external,
@@ -149,8 +151,11 @@ func (x *exchange) giveUp(resp *http.Response) (*http.Response, error) {
 		return resp, nil
 	}
 	x.current.Release()
-	if cause := context.Cause(x.Parent()); cause != nil && x.current.drained {
-		denied.Err = errors.Join(cause, denied.Err) // the caller went away during the backoff
+	// The caller went away, perhaps during the backoff: the error says so beside what the attempt came to.
+	for _, gone := range [...]error{context.Cause(x.Parent()), x.Parent().Err()} {
+		if gone != nil && !errors.Is(denied.Err, gone) {
+			denied.Err = errors.Join(gone, denied.Err)
+		}
 	}
 	return nil, denied
 }

@@ -84,33 +84,35 @@ func first(h http.Header, canonical string) string {
 	return ""
 }
 
-// operation identifies what a request asks of its dependency: the method and the shape of the path, in which segments
-// that look like identifiers are all alike. It is a hash, never 0.
-func operation(req *http.Request) uint64 {
-	const offset, prime = 14695981039346656037, 1099511628211
-	h := uint64(offset)
-	for i := range len(req.Method) {
-		h = (h ^ uint64(req.Method[i])) * prime
+const (
+	hashOffset = 14695981039346656037 // FNV-1a
+	hashPrime  = 1099511628211
+)
+
+func hash(h uint64, s string) uint64 {
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * hashPrime
 	}
-	path := req.URL.Path
-	for path != "" {
-		var segment string
+	return h
+}
+
+// operation identifies what a request asks, to tell whether a call repeats a failed one: method, path and query. Its
+// shape leaves the query out and takes path segments that look like identifiers as all alike: what is learned about a
+// callee holds for a kind of request. Both are hashes, never 0.
+func operation(req *http.Request) (exact, shape uint64) {
+	exact = hash(hash(hash(hashOffset, req.Method), req.URL.Path), req.URL.RawQuery)
+	shape = hash(hashOffset, req.Method)
+	for path := req.URL.Path; path != ""; {
+		segment, rest := path, ""
 		if i := strings.IndexByte(path[1:], '/'); i >= 0 {
-			segment, path = path[:i+1], path[i+1:]
-		} else {
-			segment, path = path, ""
+			segment, rest = path[:i+1], path[i+1:]
 		}
 		if identifier(segment) {
 			segment = "/*"
 		}
-		for i := range len(segment) {
-			h = (h ^ uint64(segment[i])) * prime
-		}
+		shape, path = hash(shape, segment), rest
 	}
-	if h == 0 {
-		h = 1
-	}
-	return h
+	return max(exact, 1), max(shape, 1)
 }
 
 // identifier reports whether a path segment looks like the name of one thing rather than of a kind: it has a digit, or

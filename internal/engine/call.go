@@ -21,7 +21,8 @@ type Call struct {
 	in      *Inbound
 	parent  context.Context
 	learned *operation
-	outer   *Call // the layer above that decides (I7); nil for the one that does
+	repeats profiles.Repeats // what the profile says about a call that repeats a failed one; RepeatsCount for any other
+	outer   *Call            // the layer above that decides (I7); nil for the one that does
 	options CallOptions
 
 	// Result is what came of the latest attempt; the adapter writes it before Done.
@@ -52,8 +53,8 @@ type Call struct {
 
 // CallOptions is what an adapter knows about a call before it begins.
 type CallOptions struct {
-	// Operation identifies the operation within the dependency; 0 if it is not known.
-	Operation uint64
+	// Operation identifies what the call asks of the dependency, Shape the kind of that; 0 if it is not known.
+	Operation, Shape uint64
 	// Idempotent says that the request may run twice, Replayable that it can be sent twice.
 	Idempotent, Replayable bool
 	// External says that the request leaves the fleet: it carries nothing, and what comes back is not believed.
@@ -71,7 +72,7 @@ type Report struct {
 // Begin starts a call within the request or chain that ctx belongs to.
 func (c *Call) Begin(ctx context.Context, dep *Dependency, o CallOptions) {
 	c.dep, c.parent, c.options = dep, ctx, o
-	c.learned = dep.operations.find(o.Operation)
+	c.learned = dep.operations.find(o.Shape)
 	c.in = FromContext(ctx)
 	if above, _ := ctx.Value(ctxkey.Call{}).(*Call); above != nil && above.dep == dep {
 		c.outer = above
@@ -88,6 +89,7 @@ func (c *Call) Begin(ctx context.Context, dep *Dependency, o CallOptions) {
 	dep.counters.calls.Add(1)
 	if c.in.Tracker.Repeats(dep.name, o.Operation) {
 		dep.counters.repeated.Add(1)
+		c.repeats = dep.profile.Retry.Repeats
 	}
 	if b := &dep.profile.Budget; b.Kind == profiles.BudgetRatio && b.Fund == profiles.FundRequests {
 		dep.bucket.add(dep.deposit, b.Burst)
@@ -112,13 +114,18 @@ func (c *Call) Attempts() int { return c.attempts }
 // Parent returns the caller's context.
 func (c *Call) Parent() context.Context { return c.parent }
 
-// Admit asks the breaker for the next attempt and counts it. A refusal is [ownership.ReasonBreakerOpen]; a reserved
-// token goes back. now is the moment at which the attempt starts.
+// Admit asks the breaker for the next attempt and counts it. A refusal by it is [ownership.ReasonBreakerOpen], and a
+// reserved token goes back; a call that repeats a failed one may be refused by its profile. now is the moment at which the attempt starts.
 func (c *Call) Admit(now time.Time) (ownership.Reason, error) {
 	if c.outer != nil {
 		c.attempts++
 		c.started = now
 		return ownership.ReasonAllowed, nil
+	}
+	if c.attempts == 0 {
+		if reason := c.admitRepeat(); reason != ownership.ReasonAllowed {
+			return reason, nil
+		}
 	}
 	permit, err := c.dep.breaker.Allow()
 	if err != nil {
@@ -129,14 +136,14 @@ func (c *Call) Admit(now time.Time) (ownership.Reason, error) {
 	c.attempts++
 	c.started = now
 	c.dep.counters.attempts.Add(1)
-	if c.attempts == 1 {
-		return ownership.ReasonAllowed, nil
-	}
 	if c.granted { // what a milder mode let through is no retry of the chain
 		c.in.retries.Add(1)
 		c.dep.counters.retries.Add(1)
 	}
 	c.granted, c.funded, c.unlent = false, false, false
+	if c.attempts == 1 {
+		return ownership.ReasonAllowed, nil
+	}
 	c.paid = c.cost()
 	c.retriedOwner(c.Result.Owner)
 	c.record()
@@ -184,6 +191,28 @@ func (c *Call) AttemptLimit(now time.Time) (limit time.Duration, ok bool) {
 		return 0, false
 	}
 	return limit, true
+}
+
+// admitRepeat asks the profile about a call that repeats a failed one of the same request: a caller's own loop around
+// the SDK is retrying. Charged, the call is a retry and needs a token; it does not wait for one.
+func (c *Call) admitRepeat() ownership.Reason {
+	if c.dep.mode == profiles.ModeObserve {
+		return ownership.ReasonAllowed
+	}
+	switch c.repeats {
+	case profiles.RepeatsRefuse:
+		return ownership.ReasonMaxAttempts
+	case profiles.RepeatsCharge:
+		switch c.in.reserve() {
+		case reserved:
+			c.granted = true
+		case settled:
+			return ownership.ReasonSettled
+		default:
+			return ownership.ReasonChainExhausted
+		}
+	}
+	return ownership.ReasonAllowed
 }
 
 // giveBack returns what was reserved for an attempt that does not go out.
