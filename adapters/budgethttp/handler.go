@@ -51,6 +51,7 @@ type inbound struct {
 	sdk    *engine.SDK
 	sent   bool // the headers went out, or never will
 	status int
+	line   [1]string // backing of the return's header
 	nested nestedMark
 }
 
@@ -190,7 +191,8 @@ func (in *inbound) headersOut(status int) {
 		verdict := in.Verdict(in.sdk.Local().Failure(status))
 		ret := in.Return(verdict)
 		var buf [otelprop.MaxReturn]byte
-		header[otelprop.HTTPReturnHeader] = []string{string(ret.Append(buf[:0]))}
+		in.line[0] = string(ret.Append(buf[:0]))
+		header[otelprop.HTTPReturnHeader] = in.line[:]
 	}
 }
 
