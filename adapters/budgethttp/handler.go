@@ -240,6 +240,8 @@ func statusOf(err error) int {
 	switch {
 	case !errors.As(err, &failed):
 		return http.StatusInternalServerError
+	case failed == nil: // Denied of a response that no transport of ours returned, wrapped unlooked-at
+		return http.StatusBadGateway
 	case failed.Timeout(), failed.Status == http.StatusGatewayTimeout:
 		return http.StatusGatewayTimeout
 	default:
