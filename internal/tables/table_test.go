@@ -59,6 +59,11 @@ func (tab *table) atMost(what, paper string, bound, measured int) {
 	tab.add(what, paper, "≤ "+strconv.Itoa(bound), strconv.Itoa(measured), "none", measured <= bound)
 }
 
+// report is a row without a verdict: what was measured where the paper's figure is known not to hold.
+func (tab *table) report(what, paper string, measured float64) {
+	tab.rows = append(tab.rows, []string{what, paper, "", share(measured), "", "report"})
+}
+
 // print logs the table. It is deferred, so that a run that stops half way shows how far it came.
 func (tab *table) print() {
 	width := make([]int, len(tab.rows[0]))
