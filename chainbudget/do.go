@@ -80,13 +80,15 @@ type call struct {
 	engine.Call
 	attempt    *engine.Attempt
 	first      engine.Attempt
+	begun      time.Time // when the attempt was admitted
 	idempotent bool
 	classify   func(error) bool
 }
 
 // admit asks for the next attempt.
 func (c *call) admit() (err error, admitted bool) {
-	reason, err := c.Admit(time.Now())
+	c.begun = time.Now()
+	reason, err := c.Admit(c.begun)
 	if reason != ownership.ReasonAllowed {
 		c.Refuse(reason, err)
 		return c.Finish(), false
@@ -101,7 +103,7 @@ func runAttempt[T any](c *call, fn func(context.Context) (T, error)) (value T, e
 		c.attempt = new(engine.Attempt)
 	}
 	c.attempt.Init(c.Parent(), &c.Call)
-	if limit, ok := c.AttemptLimit(time.Now()); ok {
+	if limit, ok := c.AttemptLimit(c.begun); ok {
 		c.attempt.ArmVisibly(limit)
 	}
 	returned := false
@@ -133,11 +135,9 @@ func (c *call) judge(err error) {
 	}
 	r.Failed = true
 	r.Judge(c.Dependency())
-	var f *DeniedError
-	switch report := c.Reported(); {
-	case report != nil: // an inner layer for the same dependency read the return
+	if report := c.Reported(); report != nil { // an inner layer for the same dependency read the return
 		r.Claim, r.Owner = report.Claim, report.Owner
-	case errors.As(err, &f): // another call inside the function failed
+	} else if f, ok := errors.AsType[*DeniedError](err); ok { // another call inside the function failed
 		r.Claim, r.Owner = f.Claim, f.Owner
 	}
 	r.Unsent = provablyUnsent(err)
@@ -155,20 +155,24 @@ func (c *call) again() bool {
 
 // provablyUnsent reports whether the request cannot have reached anybody: no connection was made.
 func provablyUnsent(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
 
 // transient reports whether an error is a timeout, a reset, or marked by Retryable.
 func transient(err error) bool {
-	var marked retryableError
-	if errors.As(err, &marked) {
+	if _, marked := errors.AsType[retryableError](err); marked {
 		return true
 	}
-	var timeout interface{ Timeout() bool }
-	if errors.As(err, &timeout) && timeout.Timeout() {
+	if timeout, ok := errors.AsType[timeoutError](err); ok && timeout.Timeout() {
 		return true
 	}
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
 		errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// timeoutError is an error that can say whether it is a timeout.
+type timeoutError interface {
+	error
+	Timeout() bool
 }

@@ -282,7 +282,7 @@ func (c *Call) Done(now time.Time) {
 		c.payIn()
 	}
 	if c.attempts == 1 && !r.Canceled {
-		dep.floor.add(!failed)
+		dep.floor.add(now, !failed)
 	}
 }
 

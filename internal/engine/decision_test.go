@@ -124,7 +124,7 @@ func TestDecision_each_gate_refuses(t *testing.T) {
 		{reason: ownership.ReasonBreakerOpen, claim: ownership.ClaimUnclaimed, profile: "tripping"},
 		{reason: ownership.ReasonAvailabilityFloor, claim: ownership.ClaimUnclaimed, profile: "floored", prepare: func(r *rig) {
 			for range floorSamples {
-				r.dep.floor.add(false)
+				r.dep.floor.add(time.Now(), false)
 			}
 		}},
 		{reason: ownership.ReasonDependencyBudget, claim: ownership.ClaimUnclaimed, prepare: func(r *rig) { r.dep.bucket.milli.Store(999) }},
@@ -193,7 +193,7 @@ func TestDecision_order(t *testing.T) {
 		r.dep.bucket.milli.Store(0)
 		r.sdk.process.take()
 		for range floorSamples {
-			r.dep.floor.add(false)
+			r.dep.floor.add(time.Now(), false)
 		}
 		r.fail(Result{Status: 500, Failed: true, HasReturn: true, Return: otelprop.Return{Claim: ownership.ClaimStop}, Pushback: true})
 		r.call.attempts = 3

@@ -166,11 +166,11 @@ func (f *floor) init(p *profiles.Profile) {
 const floorWindow = 10 * time.Second
 
 // add counts a first attempt.
-func (f *floor) add(success bool) {
+func (f *floor) add(now time.Time, success bool) {
 	if f.window == nil {
 		return
 	}
-	f.window.Add(success)
+	f.window.AddAt(now, success)
 }
 
 // refuses reports whether the dependency is below its floor.

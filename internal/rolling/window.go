@@ -22,9 +22,13 @@ func NewWindow(span time.Duration) *Window {
 }
 
 // Add counts one event that happened now.
-func (w *Window) Add(success bool) {
+func (w *Window) Add(success bool) { w.AddAt(time.Now(), success) }
+
+// AddAt is Add for a caller that has just read the clock: now is what time.Now returned. A time before the window began
+// counts as its beginning.
+func (w *Window) AddAt(now time.Time, success bool) {
 	if w != nil {
-		w.ring.At(time.Since(w.start)).Add(success)
+		w.ring.At(max(0, now.Sub(w.start))).Add(success)
 	}
 }
 
