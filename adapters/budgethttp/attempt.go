@@ -50,6 +50,9 @@ type connection struct {
 // errReplay is the cause of an attempt that net/http would have sent a second time.
 var errReplay = errors.New("chainbudget: the connection died before an answer came; net/http's own replay was stopped")
 
+// errRefusedTwice is the error of an attempt that the callee's HTTP/2 refused, and its one repetition too.
+var errRefusedTwice = errors.New("chainbudget: the HTTP/2 server refused the request twice without processing it")
+
 // Value implements [context.Context].
 func (a *attempt) Value(key any) any {
 	if key == traceKey {
@@ -167,6 +170,14 @@ func (a *attempt) vetoed() bool {
 	a.traceMu.Lock()
 	defer a.traceMu.Unlock()
 	return a.stopped
+}
+
+// refusedTwice reports whether the replay that was stopped is one of HTTP/2's: the server has said of each sending that
+// it did nothing with it.
+func (a *attempt) refusedTwice() bool {
+	a.traceMu.Lock()
+	defer a.traceMu.Unlock()
+	return a.stopped && len(a.conns) > 0 && a.conns[0].http2
 }
 
 // neverLeft reports whether net/http looked for a connection and got none.

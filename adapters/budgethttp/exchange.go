@@ -100,7 +100,7 @@ func (x *exchange) run() (*http.Response, error) {
 // on another connection, which was stopped only because it carried a lease. Refusing it now would fail a request that
 // succeeds without the SDK.
 func (x *exchange) letReplay() bool {
-	if !x.current.vetoed() || x.freed || x.Parent().Err() != nil {
+	if !x.current.vetoed() || x.current.refusedTwice() || x.freed || x.Parent().Err() != nil {
 		return false
 	}
 	x.freed = true

@@ -42,6 +42,8 @@ func (x *exchange) judgeError(a *attempt, err error) {
 	}
 	r.Failed = true
 	switch {
+	case cause == errReplay && a.refusedTwice():
+		r.Err, r.Retryable, r.Unsent = errRefusedTwice, true, true
 	case cause == errReplay:
 		r.Err, r.Retryable, r.Excluded = errReplay, true, true
 	case cause == engine.ErrAttemptTimeout:
@@ -62,14 +64,14 @@ func bodyFailed(a *attempt) bool { return a.sent != nil && a.sent.brokeOff() }
 // neverDialed reports whether an error proves that no connection was made. It is asked only where net/http's own word is
 // not to be had: below a repetition of its own it says nothing about what was sent before.
 func neverDialed(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
 
 // refused reports whether the callee's HTTP/2 said that it did nothing with the request.
 func refused(err error) bool {
-	var stream streamError
-	return errors.As(err, &stream) && stream.Code == refusedStream
+	stream, ok := errors.AsType[streamError](err)
+	return ok && stream.Code == refusedStream
 }
 
 // streamError has the shape of HTTP/2's stream errors; net/http's own type converts itself into any struct of this
@@ -87,19 +89,17 @@ const refusedStream = 7
 
 // permanent reports whether an error stays however often one asks.
 func permanent(err error) bool {
-	var dns *net.DNSError
-	if errors.As(err, &dns) && dns.IsNotFound {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		return true
 	}
-	var (
-		verification *tls.CertificateVerificationError
-		authority    x509.UnknownAuthorityError
-		invalid      x509.CertificateInvalidError
-		hostname     x509.HostnameError
-		record       tls.RecordHeaderError
-	)
-	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &invalid) ||
-		errors.As(err, &hostname) || errors.As(err, &record)
+	return is[*tls.CertificateVerificationError](err) || is[x509.UnknownAuthorityError](err) ||
+		is[x509.CertificateInvalidError](err) || is[x509.HostnameError](err) || is[tls.RecordHeaderError](err)
+}
+
+// is reports whether the error's tree holds an E.
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 // judgeResponse says what a response means.

@@ -324,3 +324,9 @@ func read(t testing.TB, resp *http.Response) (int, string) {
 	}
 	return resp.StatusCode, string(body)
 }
+
+// entry is [hop] for the service of c, where chains begin.
+func entry(t testing.TB, c *caller, next http.Handler) http.Handler {
+	t.Helper()
+	return budgethttp.NewHandler(next, c.SDK, budgethttp.Entry())
+}
