@@ -75,6 +75,16 @@ func cutVersion(s string) (rest string, why Reject, ok bool) {
 	return "", RejectMalformed, false
 }
 
+// cutField cuts the next field off, with its dot. Fields are so short that a loop beats strings.Cut.
+func cutField(s string) (field, rest string) {
+	for i := range len(s) {
+		if s[i] == '.' {
+			return s[:i], s[i+1:]
+		}
+	}
+	return s, ""
+}
+
 // trimSpace cuts spaces and tabs, the optional white space of HTTP, off both ends.
 func trimSpace(s string) string {
 	for s != "" && isSpace(s[0]) {

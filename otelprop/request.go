@@ -78,11 +78,11 @@ func parseCore(s string) (c core, why Reject, ok bool) {
 	if !ok {
 		return core{}, why, false
 	}
-	grant, rest, _ := strings.Cut(rest, ".")
-	limit, rest, _ := strings.Cut(rest, ".")
-	hop, rest, _ := strings.Cut(rest, ".")
-	nonce, rest, _ := strings.Cut(rest, ".")
-	entry, _, _ := strings.Cut(rest, ".") // what follows belongs to a later minor change
+	grant, rest := cutField(rest)
+	limit, rest := cutField(rest)
+	hop, rest := cutField(rest)
+	nonce, rest := cutField(rest)
+	entry, _ := cutField(rest) // what follows belongs to a later minor change
 	var okGrant, okLimit, okHop, okNonce bool
 	c.grant, okGrant = parseCount(grant)
 	c.limit, okLimit = parseCount(limit)
