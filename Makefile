@@ -15,7 +15,7 @@ MODULES_EXPECTED := 4
 # -count=1: some tests read files that go's test cache does not know of.
 TESTFLAGS ?= -count=1
 FUZZTIME  ?= 30s
-BENCH     ?= .
+BENCH     ?=
 BENCHFLAGS ?= -benchmem -timeout=30m
 DEMOFLAGS ?=
 
@@ -109,9 +109,13 @@ fuzz: ## Fuzz every target of every module for FUZZTIME each (30s)
 	echo "fuzz: $$total targets, no failure"
 
 .PHONY: bench
-bench: ## Measure the cost against other libraries, as ratios of one run (BENCH=pattern)
+bench: ## Measure the cost against other libraries, as ratios of one run (BENCH=pattern: raw figures instead)
 	@cd benchmarks
-	go test -run '^$$' -bench '$(BENCH)' $(BENCHFLAGS) ./...
+	if [[ -n '$(BENCH)' ]]; then
+		go test -run '^$$' -bench '$(BENCH)' $(BENCHFLAGS) ./...
+	else
+		go run ./compare
+	fi
 
 .PHONY: mutants
 mutants: ## Break each guarded invariant in a copy and demand that its test goes red

@@ -1,0 +1,129 @@
+package subject
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/chainbudget/chainbudget-go/otelprop"
+)
+
+const target = "http://payments.internal/v1/charges"
+
+var targetURL = &url.URL{Scheme: "http", Host: "payments.internal", Path: "/v1/charges"}
+
+// callee stands for what is called, in place of a network: it answers at once, and sends back what an SDK there would.
+// Every library gets the same answer for the same work.
+type callee struct {
+	watches bool // it asks the request's context for Done, as net/http does
+	fails   bool // every other answer is a 503
+	count   int
+	reads   []byte // what it reads bodies into, piece by piece; nil = it does not read them
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (c *callee) RoundTrip(req *http.Request) (*http.Response, error) {
+	if c.watches && req.Context().Done() == nil {
+		return nil, errors.New("the attempt cannot be canceled")
+	}
+	if req.Body != nil {
+		if err := c.receive(req.Body); err != nil {
+			return nil, err
+		}
+	}
+	c.count++
+	status := http.StatusOK
+	if c.fails && c.count%2 == 1 {
+		status = http.StatusServiceUnavailable
+	}
+	nonce, grant := "00000000", "0"
+	if lines := req.Header[otelprop.HTTPRequestHeader]; len(lines) > 0 {
+		nonce, grant = leased(lines[0])
+	}
+	return &http.Response{
+		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody, Request: req,
+		Header: http.Header{otelprop.HTTPReturnHeader: {"v1." + grant + ".0.n." + nonce + ".-"}},
+	}, nil
+}
+
+// receive reads a body to its end as net/http does to send it: copied once, through a buffer that is there.
+func (c *callee) receive(body io.ReadCloser) error {
+	for c.reads != nil {
+		if _, err := body.Read(c.reads); err == io.EOF {
+			break
+		} else if err != nil {
+			return err
+		}
+	}
+	return body.Close()
+}
+
+// leased cuts nonce and grant out of v1.<grant>.<limit>.<hop>.<nonce>.<entry>.
+func leased(line string) (nonce, grant string) {
+	_, rest, _ := strings.Cut(line, ".")
+	grant, rest, _ = strings.Cut(rest, ".")
+	_, rest, _ = strings.Cut(rest, ".")
+	_, rest, _ = strings.Cut(rest, ".")
+	nonce, _, _ = strings.Cut(rest, ".")
+	return nonce, grant
+}
+
+// get sends one GET and demands a 200.
+func get(ctx context.Context, rt http.RoundTripper, header http.Header) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return err
+	}
+	if header != nil {
+		req.Header = header
+	}
+	return send(rt, req)
+}
+
+func send(rt http.RoundTripper, req *http.Request) error {
+	resp, err := rt.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", resp.StatusCode)
+	}
+	return nil
+}
+
+// response is a server's ResponseWriter that keeps only status and header.
+type response struct {
+	header http.Header
+	status int
+}
+
+func newResponse() *response { return &response{header: make(http.Header)} }
+
+func (w *response) Header() http.Header { return w.header }
+func (w *response) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+}
+func (w *response) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return len(p), nil
+}
+func (w *response) Flush() {}
+
+// serverRequest is a request as a server hands it to a handler.
+func serverRequest(ctx context.Context, header http.Header) *http.Request {
+	r := &http.Request{
+		Method: http.MethodGet, URL: targetURL, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header,
+		Body: http.NoBody, Host: targetURL.Host, RemoteAddr: "192.0.2.1:1234", RequestURI: targetURL.Path,
+	}
+	return r.WithContext(ctx)
+}
+
+// served is the innermost handler.
+func served(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }

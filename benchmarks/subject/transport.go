@@ -1,0 +1,142 @@
+package subject
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/profiles"
+)
+
+// limit is the longest that an attempt may take, where it has a limit.
+const limit = time.Second
+
+// client returns a subject that sends GETs. Each worker has a callee and a request of its own.
+func client(path, who string, watches bool, open func(*stage) layer) Subject {
+	return Subject{Path: path, Who: who, open: func() *stage {
+		s := new(stage)
+		l := open(s)
+		s.worker = func() Op {
+			rt, ctx := l.wrap(&callee{watches: watches}), l.context()
+			return func() error { return get(ctx, rt, nil) }
+		}
+		return s
+	}}
+}
+
+func bare(s *stage) layer { return s.bare() }
+
+func sdk(profile profiles.Name) func(*stage) layer {
+	return func(s *stage) layer { return s.sdk(profile) }
+}
+
+func failsafeWith(limit time.Duration) func(*stage) layer {
+	return func(s *stage) layer { return s.failsafe(0.5, limit) }
+}
+
+// transports are first attempts that succeed.
+func transports() []Subject {
+	const first, watched, limited = "transport/first_attempt", "transport/first_attempt/done_asked", "transport/first_attempt/timeout"
+	return []Subject{
+		client(first, SDK, false, sdk("plain")),
+		client(first, NoBreaker, false, sdk("no-breaker")),
+		client(first, Bare, false, bare),
+		client(first, Failsafe, false, failsafeWith(0)),
+		client(first, RetryableHTTP, false, func(s *stage) layer { return s.retryable() }),
+		client(first, OTelHTTP, false, func(s *stage) layer { return s.otel(parseBaggage(oneMember)) }),
+		client(first, ByHand, false, func(s *stage) layer { return s.byHand() }),
+
+		client(watched, SDK, true, sdk("plain")),
+		client(watched, Bare, true, bare),
+		client(watched, Failsafe, true, failsafeWith(0)),
+
+		client(limited, SDK, false, sdk("limited")),
+		client(limited, Bare, false, bare),
+		client(limited, Failsafe, false, failsafeWith(limit)),
+	}
+}
+
+// retries are calls whose first attempt fails and whose second succeeds. With the SDK each is in a chain of its own,
+// whose making is part of the cost: a chain's tokens would not last for more.
+func retries() []Subject {
+	const path = "transport/one_retry"
+	failing := func(who string, open func(*stage) layer) Subject {
+		return Subject{Path: path, Who: who, open: func() *stage {
+			s := new(stage)
+			l := open(s)
+			s.worker = func() Op {
+				rt, ctx := l.wrap(&callee{fails: true}), l.context()
+				return func() error { return get(ctx, rt, nil) }
+			}
+			return s
+		}}
+	}
+	return []Subject{
+		{Path: path, Who: SDK, open: func() *stage {
+			s := new(stage)
+			sdk := newSDK(catalog)
+			wrap := transportOf(dependency(sdk, "retrying"))
+			s.worker = func() Op {
+				rt, parent := wrap(&callee{fails: true}), s.serverContext()
+				return func() error {
+					chain, ctx := sdk.Start(parent)
+					defer chain.End()
+					return get(ctx, rt, nil)
+				}
+			}
+			return s
+		}},
+		failing(Failsafe, func(s *stage) layer { return s.failsafe(0.9, 0) }),
+		failing(RetryableHTTP, func(s *stage) layer { return s.retryable() }),
+	}
+}
+
+// uploads send a replayable body of 1 MiB that the callee reads once, which is the least that sending it can cost.
+func uploads() []Subject {
+	upload := func(who string, open func(*stage) layer) Subject {
+		return Subject{Path: "transport/put_1mib", Who: who, open: func() *stage {
+			s := new(stage)
+			l := open(s)
+			payload := make([]byte, 1<<20)
+			s.worker = func() Op {
+				rt, ctx := l.wrap(&callee{reads: make([]byte, 32<<10)}), l.context()
+				return func() error { return put(ctx, rt, payload) }
+			}
+			return s
+		}}
+	}
+	return []Subject{
+		upload(SDK, sdk("plain")),
+		upload(Bare, bare),
+		upload(Failsafe, failsafeWith(0)),
+		upload(RetryableHTTP, func(s *stage) layer { return s.retryable() }),
+	}
+}
+
+func put(ctx context.Context, rt http.RoundTripper, payload []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, target, bytes.NewReader(payload))
+	if err != nil {
+		return err
+	}
+	return send(rt, req)
+}
+
+func transportOf(dep *engine.Dependency) func(http.RoundTripper) http.RoundTripper {
+	return func(base http.RoundTripper) http.RoundTripper { return newTransport(base, dep) }
+}
+
+// Lent returns how many tokens the given number of first attempts carried, in one request.
+func Lent(attempts int) (int64, error) {
+	s := new(stage)
+	defer (&Run{stage: s}).Close()
+	sdk := newSDK(catalog)
+	rt, ctx := newTransport(new(callee), dependency(sdk, "plain")), s.inRequest(sdk)
+	for range attempts {
+		if err := get(ctx, rt, nil); err != nil {
+			return 0, err
+		}
+	}
+	return sdk.Totals().Dependencies["payments"].Lent, nil
+}
