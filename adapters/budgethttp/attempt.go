@@ -220,7 +220,11 @@ func (x *exchange) try(now time.Time, body io.ReadCloser) (*http.Response, error
 	a.x = x
 	req := x.prepare(a, now, body)
 	unblock := a.unblockBody()
-	resp, err := x.base.RoundTrip(req)
+	base := x.base
+	if req.Close && !x.req.Close {
+		base = onNewConnection(base)
+	}
+	resp, err := base.RoundTrip(req)
 	unblock()
 	a.Disarm()
 	switch {
@@ -258,6 +262,19 @@ func (a *attempt) unblockBody() (stop func() bool) {
 }
 
 func nothingToStop() bool { return true }
+
+// onNewConnection returns base with an empty pool. Request.Close alone would keep net/http from using the connection
+// again afterwards, not from sending the request over the one that the callee has just called the wrong one. Of a base
+// that is not net/http's own no more than Request.Close can be asked.
+func onNewConnection(base http.RoundTripper) http.RoundTripper {
+	pool, ok := base.(*http.Transport)
+	if !ok {
+		return base
+	}
+	pool = pool.Clone()
+	pool.DisableKeepAlives = true // the connection ends with the response
+	return pool
+}
 
 // prepare makes the request of one attempt: a copy with a header map of its own.
 func (x *exchange) prepare(a *attempt, now time.Time, body io.ReadCloser) *http.Request {
