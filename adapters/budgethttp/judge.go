@@ -43,7 +43,8 @@ func (x *exchange) judgeError(a *attempt, err error) {
 	r.Failed = true
 	switch {
 	case cause == errReplay && a.refusedTwice():
-		r.Err, r.Retryable, r.Unsent = errRefusedTwice, true, true
+		// net/http has repeated it already. What may not run twice is not repeated automatically a second time.
+		r.Err, r.Retryable, r.Unsent = errRefusedTwice, idempotent(x.req), true
 	case cause == errReplay:
 		r.Err, r.Retryable, r.Excluded = errReplay, true, true
 	case cause == engine.ErrAttemptTimeout:

@@ -454,7 +454,7 @@ func TestRegression_A057_a_POST_refused_twice_is_sent_twice(t *testing.T) {
 		for _, budget := range []int{0, 1, 3} {
 			t.Run(name, func(t *testing.T) {
 				s := newRefuser(t, how)
-				c := newCaller(t, roomy, catalog(budget, "retry: {max_attempts: 1}"))
+				c := newCaller(t, roomy, catalog(budget))
 				ctx := c.chain(t)
 				began := time.Now()
 				resp, err := c.client(t, nil).Do(request(t, ctx, "POST", s.url, strings.NewReader("order")))
@@ -499,14 +499,14 @@ func TestRegression_A010_A057_a_POST_refused_once_succeeds_for_nothing(t *testin
 	}
 }
 
-// With tokens each attempt may be repeated once, and no more: four streams for one retry.
+// With tokens each attempt of what may run twice may be repeated once, and no more: four streams for one retry.
 func TestRegression_A057_each_attempt_is_repeated_at_most_once(t *testing.T) {
 	for name, how := range map[string]verdict{"refused_stream": refused, "goaway": goneAway} {
 		t.Run(name, func(t *testing.T) {
 			s := newRefuser(t, how)
 			c := newCaller(t, roomy, catalog(3, "retry: {max_attempts: 2}"))
 			ctx := c.chain(t)
-			resp, err := c.client(t, nil).Do(request(t, ctx, "POST", s.url, strings.NewReader("order")))
+			resp, err := c.client(t, nil).Do(request(t, ctx, "PUT", s.url, strings.NewReader("order")))
 			if err == nil {
 				resp.Body.Close()
 				t.Fatal("a server that refuses everything answered")
