@@ -137,12 +137,19 @@ func (b *Breaker) Allow() (Permit, error) {
 
 // Ready reports whether Allow would admit an attempt now, without taking a permit or changing the state. It takes no
 // lock.
-func (b *Breaker) Ready() bool {
+func (b *Breaker) Ready() bool { return b.Refuses() == nil }
+
+// Refuses returns the [*OpenError] that Allow would refuse with now, or nil, likewise without a permit, a change of state
+// or a lock. Closed, it does not read the clock.
+func (b *Breaker) Refuses() error {
 	if b == nil {
-		return true
+		return nil
 	}
 	p := b.phase()
-	return p.state == Closed || p.state == Open && b.now() > p.until || p.state == HalfOpen && p.admits(b.now())
+	if p.state == Closed || p.state == Open && b.now() > p.until || p.state == HalfOpen && p.admits(b.now()) {
+		return nil
+	}
+	return p.err
 }
 
 // Done says how an admitted attempt ended, and empties the permit: a second Done of the same permit does nothing. So

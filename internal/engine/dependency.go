@@ -92,15 +92,11 @@ func (d *Dependency) Typical() time.Duration { return d.latency.typical() }
 // It is the short way for the case in which many calls come and none may pass: nothing is allocated. A call that
 // somebody watches takes the long way, and so does one that an outer layer decides.
 func (d *Dependency) Refusal(ctx context.Context) *ownership.DeniedError {
-	if d.breaker.Ready() || d.sdk.observe != nil || trace.SpanFromContext(ctx).IsRecording() {
+	err := d.breaker.Refuses()
+	if err == nil || d.sdk.observe != nil || trace.SpanFromContext(ctx).IsRecording() {
 		return nil
 	}
 	if above, _ := ctx.Value(ctxkey.Call{}).(*Call); above != nil && above.dep == d {
-		return nil
-	}
-	permit, err := d.breaker.Allow()
-	if err == nil {
-		d.breaker.Done(&permit, breaker.Ignored)
 		return nil
 	}
 	e := d.refused.Load()
