@@ -1,0 +1,209 @@
+package trees
+
+import (
+	"context"
+	"io"
+	"log"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chainbudget/chainbudget-go/internal/testnet"
+	"github.com/chainbudget/chainbudget-go/otelprop"
+)
+
+// attemptHeader tells the failing server which attempt towards a node a request is.
+const attemptHeader = "X-Attempt"
+
+// loopback is the client's half of a network of real connections on which the faults of the plan happen: it refuses.
+// The server's half, [failing], does the rest.
+type loopback struct {
+	base   http.RoundTripper
+	closed string // an address at which nobody listens
+}
+
+func (b loopback) RoundTrip(req *http.Request) (*http.Response, error) {
+	a, ok := req.Context().Value(attemptKey{}).(attempt)
+	if !ok {
+		return b.base.RoundTrip(req)
+	}
+	req = req.WithContext(req.Context())
+	req.Header = maps.Clone(req.Header)
+	req.Header[attemptHeader] = []string{strconv.Itoa(a.number)}
+	if a.fault.Kind == testnet.Refuse {
+		url := *req.URL
+		url.Host = b.closed
+		req.URL = &url
+	}
+	return b.base.RoundTrip(req)
+}
+
+// failing is the server's half: around a service's handler, it loses, delays and repeats.
+type failing struct {
+	fleet   *fleet
+	service int
+	late    time.Duration // what counts as a late answer
+
+	mu     sync.Mutex
+	latest []string // return, for testnet.Stale
+}
+
+func (s *failing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var fault testnet.Fault
+	if l, n := s.fleet.find(r.URL.Path); l != nil && n.id > 0 {
+		number, _ := strconv.Atoi(r.Header.Get(attemptHeader))
+		fault = l.tree.fault(n, number)
+	}
+	handler := s.fleet.handlers[s.service]
+	pause(fault.Before) // whether or not the client is still there
+	switch fault.Kind {
+	case testnet.Drop:
+		hangUp(w)
+		return
+	case testnet.Hang:
+		io.Copy(io.Discard, r.Body) // the server looks out for the end of the connection only after the body
+		<-r.Context().Done()
+		return
+	case testnet.Crash:
+		s.crash(w, r, fault.After)
+		return
+	case testnet.Deliver:
+		if fault.Return == testnet.Keep && fault.After < s.late {
+			handler.ServeHTTP(w, r) // what users run, nothing in between
+			return
+		}
+	}
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, r)
+	switch fault.Kind {
+	case testnet.Lose:
+		hangUp(w)
+		return
+	case testnet.Swallow:
+		<-r.Context().Done()
+		return
+	}
+	pause(fault.After)
+	s.tamper(answer.Header(), fault.Return)
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	w.Write(answer.Body.Bytes())
+}
+
+// tamper does to the return what the fault says.
+func (s *failing) tamper(header http.Header, how testnet.Tampering) {
+	lines := header[otelprop.HTTPReturnHeader]
+	s.mu.Lock()
+	before := s.latest
+	if len(lines) > 0 {
+		s.latest = lines
+	}
+	s.mu.Unlock()
+	switch how {
+	case testnet.Remove:
+		delete(header, otelprop.HTTPReturnHeader)
+	case testnet.Duplicate:
+		header[otelprop.HTTPReturnHeader] = append(lines[:len(lines):len(lines)], lines...)
+	case testnet.Stale:
+		header[otelprop.HTTPReturnHeader] = before
+	}
+}
+
+// crash hangs up while the handler runs, and ends the handler's context as the end of a process would.
+func (s *failing) crash(w http.ResponseWriter, r *http.Request, after time.Duration) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	var handler sync.WaitGroup
+	handler.Go(func() {
+		defer func() { _ = recover() }() // a panic in a process that is gone
+		s.fleet.handlers[s.service].ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
+	})
+	pause(after)
+	hangUp(w)
+	cancel()
+	handler.Wait()
+}
+
+func hangUp(w http.ResponseWriter) {
+	if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+		conn.Close()
+	}
+}
+
+func pause(d time.Duration) {
+	if d > 0 {
+		<-time.After(d)
+	}
+}
+
+// loopbackTrees runs trees whose every hop is a real HTTP server on loopback.
+//
+// Each request has a connection of its own. On a connection that was used before, net/http sends a request that died
+// with it a second time by itself: below the SDK and without a token. Where such a request carries a lease the SDK stops
+// that; where it carries none, the second arrival is allowed, and would read here as a violation of I2.
+func loopbackTrees(t *testing.T, trees int) *census {
+	// With more patience than in virtual time, because a busy machine answers late without a plan.
+	const atOnce, scale = 24, 5
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	base := &http.Transport{DisableKeepAlives: true}
+	client := loopback{base: base, closed: nobody}
+	var servers [1 + services]*httptest.Server
+	f := newFleet(t, firstSeed, "budget", scale, meter{base: client, connections: true}, func(i int) string { return servers[i].Listener.Addr().String() })
+	for i := range servers {
+		servers[i] = httptest.NewUnstartedServer(&failing{fleet: f, service: i, late: 150 * time.Millisecond * scale})
+		servers[i].Config.ErrorLog = log.New(io.Discard, "", 0) // panics are part of the plan
+		servers[i].Start()
+	}
+	ledgers := make([]*ledger, trees)
+	errs := make([]error, trees)
+	next := make(chan int)
+	var runners sync.WaitGroup
+	for range atOnce {
+		runners.Go(func() {
+			for i := range next {
+				ledgers[i], errs[i] = f.enter(newTree(firstSeed+uint64(i), scale), client)
+			}
+		})
+	}
+	for i := range trees {
+		next <- i
+	}
+	close(next)
+	runners.Wait()
+	for _, s := range servers {
+		s.Close() // waits for every request
+	}
+	var c census
+	minted, retries := 0, 0
+	for i, l := range ledgers {
+		if errs[i] != nil {
+			t.Errorf("seed %d: %v", l.tree.seed, errs[i])
+		}
+		for _, v := range l.finish() {
+			t.Errorf("seed %d: %s", l.tree.seed, v)
+		}
+		c.add(l)
+		minted += l.minted
+		retries += l.retries
+	}
+	f.reconcile(t, minted, retries)
+	return &c
+}
+
+// TestI1_LoopbackTrees holds I1 to I4 on random trees over real connections.
+func TestI1_LoopbackTrees(t *testing.T) {
+	const trees = 400
+	loopbackTrees(t, trees).demand(t, trees)
+}
