@@ -565,3 +565,29 @@ func withInterim(ctx context.Context, see func(http.Header)) context.Context {
 		return nil
 	}})
 }
+
+func TestRegression_A108_work_that_outlives_its_request_finds_the_purse_closed(t *testing.T) {
+	c := newCaller(t, roomy, catalog(3))
+	timedOut, done := make(chan struct{}), make(chan struct{})
+	transport := c.transport(t, roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+		return response(req, 503, http.NoBody), nil
+	}))
+	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(done)
+		<-timedOut
+		w.WriteHeader(200) // nobody listens any more
+		resp, err := get(context.WithoutCancel(r.Context()), transport, "http://callee/")
+		if err != nil {
+			t.Error(err)
+		} else if d := budgethttp.Denied(resp); d == nil || d.Reason != ownership.ReasonSettled || d.Attempts != 1 {
+			t.Errorf("a call of late work ended by %+v, want settled after its first attempt", d)
+		}
+	})
+	s := serve(t, budgethttp.NewHandler(http.TimeoutHandler(slow, 20*time.Millisecond, "too slow"), c.SDK))
+	got := lend(t, s.Client(), http.MethodGet, s.URL, 2)
+	close(timedOut)
+	<-done
+	if got.status != 503 || got.body != "too slow" || !got.hasReturn || got.ret.Returned != 2 || got.ret.Claim != ownership.ClaimClaimed {
+		t.Errorf("answer %+v; want the 503 with 2 tokens and a claim", got)
+	}
+}

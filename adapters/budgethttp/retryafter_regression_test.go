@@ -85,6 +85,7 @@ func onHint(t *testing.T, left time.Duration, lines ...string) waited {
 // ownCeiling is the longest first wait without a hint.
 const ownCeiling = 100 * time.Millisecond
 
+// P021 and P022 are the same: no hint is uncapped, and none wraps.
 func TestRegression_A036_seconds_that_overflow_end_the_call_and_never_fire_at_once(t *testing.T) {
 	for _, seconds := range []string{
 		"9223372036", "9223372037", "9223372036854775807", "9223372036854775808", "18446744074", "18446744073709551616",
@@ -140,6 +141,7 @@ func TestRegression_A038_signs_and_empty_lines_are_no_hint(t *testing.T) {
 	}
 }
 
+// P020 is the date.
 func TestRegression_A039_dates_and_several_lines_follow_one_rule(t *testing.T) {
 	var bubbles time.Time // bubbles begin at the same moment
 	synctest.Test(t, func(*testing.T) { bubbles = time.Now().UTC() })
@@ -170,6 +172,7 @@ func TestRegression_A039_dates_and_several_lines_follow_one_rule(t *testing.T) {
 	}
 }
 
+// P024 is the same.
 func TestRegression_A040_jitter_is_added_to_the_hint_and_never_taken_from_it(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
