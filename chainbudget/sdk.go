@@ -83,7 +83,7 @@ func New(service string, options ...Option) (*SDK, error) {
 	if len(problems) > 0 && set.strict {
 		return nil, errors.Join(problems...)
 	}
-	config := engine.Config{Service: service, Catalog: catalog, Mode: mode, Strict: set.strict, Warn: slog.Warn}
+	config := engine.Config{Service: service, Catalog: catalog, Mode: mode, Strict: set.strict, Warn: slog.Warn, Debug: slog.DebugContext}
 	if set.observe != nil {
 		config.Observe = func(e *engine.Event) { set.observe(Event(*e)) }
 	}

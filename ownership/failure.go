@@ -28,8 +28,8 @@ type DeniedError struct {
 	RetryAfter time.Duration
 	// Operation identifies what was asked of the dependency: equal requests have equal values, 0 is not known.
 	Operation uint64
-	// FailOpen is set when the catalog declares that this dependency's failure does not fail its caller.
-	FailOpen bool
+	// FailOpen and FailClosed are set when the catalog declares whether this dependency's failure fails its caller.
+	FailOpen, FailClosed bool
 	// Err is the last attempt's error, or nil when it got a response.
 	Err error
 }

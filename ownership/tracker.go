@@ -2,13 +2,14 @@ package ownership
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/chainbudget/chainbudget-go/internal/ctxkey"
 )
 
-// maxFailures bounds what one request remembers; a failure beyond it is merged into the last one kept.
+// maxFailures bounds what one request remembers; of the failures beyond it only the most restrictive is kept.
 const maxFailures = 64
 
 // Tracker collects, for one inbound request, the final outcome of its calls. The zero value is ready to use. All
@@ -21,6 +22,7 @@ type Tracker struct {
 	mu         sync.Mutex
 	failures   []*DeniedError
 	inline     [2]*DeniedError // where failures begins: most requests have no more
+	worst      *DeniedError // the most restrictive of those that found no room
 	causes     []*DeniedError
 	overloaded bool
 }
@@ -33,9 +35,9 @@ func (t *Tracker) Failed(f *DeniedError) {
 		t.failures = t.inline[:0]
 	}
 	if len(t.failures) < maxFailures {
-		t.failures = append(t.failures, f)
-	} else if last := t.failures[maxFailures-1]; f.Claim.restriction() > last.Claim.restriction() {
-		t.failures[maxFailures-1] = f
+		t.failures = append(t.failures, f) // what was handed out is never written again
+	} else if t.worst == nil || f.Claim.restriction() > t.worst.Claim.restriction() {
+		t.worst = f
 	}
 	t.mu.Unlock()
 	t.failed.Add(1)
@@ -48,21 +50,6 @@ func (t *Tracker) Effect() {
 	}
 }
 
-// Repeats reports whether a call to the same operation of the same dependency has already failed in this request.
-func (t *Tracker) Repeats(dependency string, operation uint64) bool {
-	if t.failed.Load() == 0 {
-		return false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, f := range t.failures {
-		if f.Operation == operation && f.Dependency == dependency {
-			return true
-		}
-	}
-	return false
-}
-
 // Verdict is what a hop says about its own answer.
 type Verdict struct {
 	// Claim is none for an answer that is no failure, else claimed, unclaimed or stop.
@@ -71,56 +58,87 @@ type Verdict struct {
 	Owner string
 	// Effects is set when the request sent something that must not run twice, here or below; on success too.
 	Effects bool
-	// Why says in a few words how the cause was found.
+	// Why says in one line how the cause was found.
 	Why string
+
+	caused bool // a failed call is the cause
 }
 
 // Verdict says what goes up with this hop's answer, which is a failure or not. service is the hop's own slug; idempotent
-// says that the inbound operation may run twice, so that effects do not matter.
-func (t *Tracker) Verdict(failed bool, service string, idempotent bool) Verdict {
+// says that the inbound operation may run twice, so that effects do not matter. learned, which may be nil, is asked about
+// failures of which nothing exact or declared is known: whether they cause the hop's, and why.
+func (t *Tracker) Verdict(failed bool, service string, idempotent bool, learned func(*DeniedError) (cause bool, why string)) Verdict {
 	effects := t.effects.Load()
 	if !failed {
 		return Verdict{Claim: ClaimNone, Effects: effects, Why: "no failure"}
 	}
-	v := Verdict{Claim: ClaimClaimed, Owner: service, Why: "no call failed"}
+	v := Verdict{Claim: ClaimClaimed, Owner: service, Why: "own: no call failed"}
 	if t.failed.Load() > 0 || t.exact.Load() {
 		t.mu.Lock()
-		v = t.cause(service)
+		v = t.cause(service, learned)
 		t.mu.Unlock()
 	}
 	v.Effects = effects
 	if v.Claim == ClaimClaimed && !idempotent && effects {
 		v.Claim = ClaimUnclaimed
-		v.Why = "effects: something that must not run twice was sent"
+		v.Why += "; something that must not run twice was sent"
 	}
 	return v
 }
 
-// cause looks for the causes in the order exact, declared, unknown. The lock is held.
-func (t *Tracker) cause(service string) Verdict {
+// cause looks for the causes in the order exact, declared, learned and unknown. The lock is held.
+func (t *Tracker) cause(service string, learned func(*DeniedError) (bool, string)) Verdict {
 	if t.overloaded {
-		return Verdict{Claim: ClaimStop, Owner: service, Why: "the handler says that it is overloaded"}
-	}
-	causes, why := t.causes, "exact: the error wraps the failed call"
-	if !t.exact.Load() {
-		causes, why = t.failures, "unknown: a call failed, and no exact cause is known"
-	}
-	v := Verdict{Claim: ClaimNone}
-	for _, f := range causes {
-		if f.FailOpen && !t.exact.Load() {
-			continue
-		}
-		if f.Claim.restriction() > v.Claim.restriction() {
-			v = Verdict{Claim: f.Claim, Owner: f.Owner, Why: why}
-		}
-	}
-	if v.Claim != ClaimNone {
-		return v
+		return Verdict{Claim: ClaimStop, Owner: service, Why: "own: the handler says that it is overloaded"}
 	}
 	if t.exact.Load() {
-		return Verdict{Claim: ClaimClaimed, Owner: service, Why: "exact: the error wraps no failed call"}
+		v := Verdict{Claim: ClaimClaimed, Owner: service, Why: "exact: the error wraps no failed call"}
+		for _, f := range t.causes {
+			v.add(f, "exact: the error wraps the failed call to "+f.Dependency)
+		}
+		return v
 	}
-	return Verdict{Claim: ClaimClaimed, Owner: service, Why: "declared: only fail-open dependencies failed"}
+	v := Verdict{Claim: ClaimClaimed, Owner: service, Why: "declared: only fail-open dependencies failed"}
+	failures := t.failures
+	if t.worst != nil {
+		failures = append(slices.Clip(failures), t.worst)
+	}
+	for _, f := range failures {
+		cause, why := true, "unknown: the call to "+f.Dependency+" failed, and ties blame downstream"
+		switch {
+		case f.FailOpen:
+			continue
+		case f.FailClosed:
+			why = "declared: " + f.Dependency + " fails closed"
+		case learned != nil:
+			cause, why = learned(f)
+		}
+		if cause {
+			v.add(f, why)
+		} else if !v.caused {
+			v.Why = why
+		}
+	}
+	return v
+}
+
+// add takes one more cause into account: the most restrictive one goes up.
+func (v *Verdict) add(f *DeniedError, why string) {
+	if !v.caused || f.Claim.restriction() > v.Claim.restriction() {
+		v.Claim, v.Owner, v.Why, v.caused = f.Claim, f.Owner, why, true
+	}
+}
+
+// Failures returns the calls that have failed so far and, if exact, those that caused the request's failure. The slices
+// are shared and must not be written; nothing is allocated.
+func (t *Tracker) Failures() (failed, causes []*DeniedError, exact bool) {
+	exact = t.exact.Load()
+	if t.failed.Load() == 0 && !exact {
+		return nil, nil, false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failures, t.causes, exact
 }
 
 // Blame says that err caused the failure that the handler is about to answer: the calls whose [DeniedError] err wraps own
@@ -132,7 +150,7 @@ func Blame(ctx context.Context, err error) {
 		return
 	}
 	t.mu.Lock()
-	t.causes = appendFailures(t.causes, err)
+	t.causes = appendFailures(slices.Clip(t.causes), err)
 	t.mu.Unlock()
 	t.exact.Store(true)
 }

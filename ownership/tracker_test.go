@@ -92,7 +92,7 @@ func TestVerdict(t *testing.T) {
 			if c.say != nil {
 				c.say(ctx)
 			}
-			v := tr.Verdict(true, "me", c.idempotent)
+			v := tr.Verdict(true, "me", c.idempotent, nil)
 			assert.Equal(t, c.claim, v.Claim, v.Why)
 			assert.Equal(t, c.owner, v.Owner, v.Why)
 			assert.NotEmpty(t, v.Why)
@@ -103,9 +103,9 @@ func TestVerdict(t *testing.T) {
 func TestVerdict_of_a_success(t *testing.T) {
 	tr, _ := tracked()
 	tr.Failed(failure("ads", "ads", ClaimStop))
-	assert.Equal(t, Verdict{Claim: ClaimNone, Why: "no failure"}, tr.Verdict(false, "me", false))
+	assert.Equal(t, Verdict{Claim: ClaimNone, Why: "no failure"}, tr.Verdict(false, "me", false, nil))
 	tr.Effect()
-	assert.True(t, tr.Verdict(false, "me", true).Effects, "told on success too")
+	assert.True(t, tr.Verdict(false, "me", true, nil).Effects, "told on success too")
 }
 
 func TestTracker_is_bounded_and_keeps_the_most_restrictive(t *testing.T) {
@@ -114,19 +114,53 @@ func TestTracker_is_bounded_and_keeps_the_most_restrictive(t *testing.T) {
 		tr.Failed(failure("users", "users", ClaimClaimed))
 	}
 	tr.Failed(failure("search", "index", ClaimStop))
-	assert.Len(t, tr.failures, maxFailures)
-	assert.Equal(t, ClaimStop, tr.Verdict(true, "me", false).Claim)
+	failed, _, _ := tr.Failures()
+	assert.Len(t, failed, maxFailures)
+	assert.Equal(t, ClaimStop, tr.Verdict(true, "me", false, nil).Claim)
 }
 
-func TestTracker_repeats(t *testing.T) {
-	tr, _ := tracked()
-	assert.False(t, tr.Repeats("users", 1))
-	f := failure("users", "users", ClaimClaimed)
-	f.Operation = 1
-	tr.Failed(f)
-	assert.True(t, tr.Repeats("users", 1))
-	assert.False(t, tr.Repeats("users", 2))
-	assert.False(t, tr.Repeats("payments", 1))
+func TestTracker_failures(t *testing.T) {
+	tr, ctx := tracked()
+	failed, causes, exact := tr.Failures()
+	assert.Empty(t, failed)
+	assert.Empty(t, causes)
+	assert.False(t, exact)
+	users, ads := failure("users", "users", ClaimClaimed), failure("ads", "ads", ClaimClaimed)
+	tr.Failed(users)
+	tr.Failed(ads)
+	Blame(ctx, users)
+	failed, causes, exact = tr.Failures()
+	assert.Equal(t, []*DeniedError{users, ads}, failed)
+	assert.Equal(t, []*DeniedError{users}, causes)
+	assert.True(t, exact)
+	assert.Zero(t, testing.AllocsPerRun(100, func() { tr.Failures() }))
+}
+
+// learned answers as if two edges were known.
+func learned(f *DeniedError) (bool, string) {
+	return f.Dependency != "ads", "learned: " + f.Dependency
+}
+
+func TestVerdict_order(t *testing.T) {
+	ads, users := failure("ads", "ads", ClaimStop), failure("users", "users", ClaimUnclaimed)
+	tr, ctx := tracked()
+	tr.Failed(ads)
+	v := tr.Verdict(true, "me", false, learned)
+	assert.Equal(t, ClaimClaimed, v.Claim, "learned fail-open: our own")
+	assert.Equal(t, "me", v.Owner)
+	assert.Equal(t, "learned: ads", v.Why)
+	tr.Failed(users)
+	v = tr.Verdict(true, "me", false, learned)
+	assert.Equal(t, ClaimUnclaimed, v.Claim)
+	assert.Equal(t, "learned: users", v.Why)
+	closed := failure("ads", "ads", ClaimStop)
+	closed.FailClosed = true
+	tr.Failed(closed)
+	v = tr.Verdict(true, "me", false, learned)
+	assert.Equal(t, ClaimStop, v.Claim, "declared beats learned")
+	Own(ctx)
+	v = tr.Verdict(true, "me", false, learned)
+	assert.Equal(t, "me", v.Owner, "exact beats declared")
 }
 
 func TestTracker_concurrent(t *testing.T) {
@@ -139,13 +173,13 @@ func TestTracker_concurrent(t *testing.T) {
 				tr.Failed(f)
 				tr.Effect()
 				Blame(ctx, f)
-				tr.Verdict(true, "me", false)
-				tr.Repeats("users", 3)
+				tr.Verdict(true, "me", false, nil)
+				tr.Failures()
 			}
 		})
 	}
 	wg.Wait()
-	assert.Equal(t, ClaimUnclaimed, tr.Verdict(true, "me", false).Claim)
+	assert.Equal(t, ClaimUnclaimed, tr.Verdict(true, "me", false, nil).Claim)
 }
 
 func TestBlame_outside_a_request(t *testing.T) {
@@ -163,7 +197,7 @@ func (c cyclic) Unwrap() error { return c }
 func TestBlame_survives_a_cycle(t *testing.T) {
 	tr, ctx := tracked()
 	Blame(ctx, cyclic{})
-	assert.Equal(t, "me", tr.Verdict(true, "me", false).Owner)
+	assert.Equal(t, "me", tr.Verdict(true, "me", false, nil).Owner)
 }
 
 func TestDeniedError(t *testing.T) {

@@ -35,6 +35,7 @@ type Chain struct {
 	Deadlines    Deadlines     // default propagate
 	Mode         Mode          // of all dependencies that set none; never ModeInherit; default enforce
 	Unknown      Verdict       // whose failure it is when nothing tells; default compare
+	Learn        Learning      // whether learned edges decide; default observe
 	Holdout      float64       // share of ownership's refusals that are let through to measure them, 0 to 1; default 0
 	ProcessLimit int           // retries a minute of the whole process: 0 to 1000000; 0 = no limit
 	Grace        time.Duration // how long a digest of the previous catalog counts as older: 0 to 168 h; default 1 h

@@ -243,8 +243,8 @@ profiles:
 }
 
 func TestChain_settings(t *testing.T) {
-	c := mustLoad(t, "version: 1\nchain: {budget: 0, max_budget: 99, orphan_budget: 0, process_budget: 600, deadlines: ignore, mode: bypass, unknown: claim, holdout: 1%, grace: 2h}\n")
-	require.Equal(t, Chain{MaxBudget: 99, ProcessLimit: 600, Deadlines: DeadlinesIgnore, Mode: ModeBypass, Unknown: VerdictClaim,
+	c := mustLoad(t, "version: 1\nchain: {budget: 0, max_budget: 99, orphan_budget: 0, process_budget: 600, deadlines: ignore, mode: bypass, unknown: claim, learn: enforce, holdout: 1%, grace: 2h}\n")
+	require.Equal(t, Chain{MaxBudget: 99, ProcessLimit: 600, Deadlines: DeadlinesIgnore, Mode: ModeBypass, Unknown: VerdictClaim, Learn: LearnEnforce,
 		Holdout: 0.01, Grace: 2 * time.Hour}, c.Chain)
 }
 

@@ -30,7 +30,7 @@ func TestLoad_problems(t *testing.T) {
 		{"deep", "version: 1\nchain: " + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "\n", "is nested more than 16 deep; no setting is that deep"},
 		{"duplicate", "version: 1\nchain: {budget: 3, budget: 4}\n", "2:20: chain.budget: is there already, in line 2; keep one of them"},
 		{"duplicate_top", "version: 1\nchain: {}\nchain: {}\n", "3:1: chain: is there already, in line 2; keep one of them"},
-		{"unknown_key", "version: 1\nchain: {bugdet: 3}\n", `2:9: chain.bugdet: unknown key; known are budget, deadlines, grace, holdout, max_budget, mode, orphan_budget, process_budget, unknown; did you mean "budget"?`},
+		{"unknown_key", "version: 1\nchain: {bugdet: 3}\n", `2:9: chain.bugdet: unknown key; known are budget, deadlines, grace, holdout, learn, max_budget, mode, orphan_budget, process_budget, unknown; did you mean "budget"?`},
 		{"key_is_list", "version: 1\n? [a]\n: b\n", "2:3: a key is a list; use plain text as the key"},
 		{"empty_key", "version: 1\ndependencies: {\"\": {}}\n", "dependencies: a key is empty; give it a name or remove it"},
 		{"long_name", "version: 1\ndependencies: {" + strings.Repeat("n", 101) + ": {}}\n", "the name is too long; use 1 to 100 printable bytes"},

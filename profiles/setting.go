@@ -94,6 +94,15 @@ const (
 	VerdictClaim                  // it is ours
 )
 
+// Learning says what becomes of what the edges have taught about whose failure a failure is.
+type Learning uint8
+
+// The ways to use what was learned.
+const (
+	LearnObserve Learning = iota // count and show it
+	LearnEnforce                 // and decide claims by it
+)
+
 // Placement says whether a dependency is inside, where tokens may go, or somebody else's.
 type Placement uint8
 
@@ -124,6 +133,7 @@ var (
 	deadlinesWords = []string{"propagate", "ignore"}
 	modeWords      = []string{"", "bypass", "observe", "budget", "enforce"}
 	verdictWords   = []string{"compare", "claim"}
+	learningWords  = []string{"observe", "enforce"}
 	placementWords = []string{"by host", "internal", "external"}
 	meshWords      = []string{string(MeshNone), string(MeshEnvoy)}
 )
@@ -154,6 +164,9 @@ func (m Mode) String() string { return word(modeWords, uint8(m), "inherit") }
 
 // String returns the word that the catalog uses.
 func (v Verdict) String() string { return word(verdictWords, uint8(v), "") }
+
+// String returns the word that the catalog uses.
+func (l Learning) String() string { return word(learningWords, uint8(l), "") }
 
 // String returns "by host", "internal" or "external".
 func (p Placement) String() string { return word(placementWords, uint8(p), "") }

@@ -48,6 +48,7 @@ type handler struct {
 type inbound struct {
 	engine.Inbound
 	w      http.ResponseWriter
+	r      *http.Request // as the handler further in gets it
 	sdk    *engine.SDK
 	sent   bool // the headers went out, or never will
 	status int
@@ -99,14 +100,16 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	in.nested = nestedMark{Context: in.Context(ctx), in: in}
+	in.r = r.WithContext(&in.nested)
 	panicked := true
 	defer func() {
 		if panicked {
+			ownership.Own(&in.nested)
 			in.status = http.StatusInternalServerError // what a recovering middleware further out will say
 		}
 		in.finish()
 	}()
-	h.next.ServeHTTP(wrapWriter(in), r.WithContext(&in.nested))
+	h.next.ServeHTTP(wrapWriter(in), in.r)
 	panicked = false
 }
 
@@ -187,12 +190,29 @@ func (in *inbound) headersOut(status int) {
 	in.status = status
 	header := in.w.Header()
 	delete(header, otelprop.HTTPReturnHeader) // the user's code may have copied a callee's
+	answer := in.answer()
+	if !in.Owes() && !answer.Failed {
+		return
+	}
+	verdict := in.Verdict(in.r.Context(), answer)
 	if in.Owes() {
-		verdict := in.Verdict(in.sdk.Local().Failure(status))
 		ret := in.Return(verdict)
 		var buf [otelprop.MaxReturn]byte
 		in.line[0] = string(ret.Append(buf[:0]))
 		header[otelprop.HTTPReturnHeader] = in.line[:]
+	}
+}
+
+// answer describes the answer by its status.
+func (in *inbound) answer() engine.Answer {
+	operation := in.r.Pattern // the mux has set it by now
+	if operation == "" {
+		operation = in.r.Method // another router's: a raw path would be without bound
+	}
+	return engine.Answer{
+		Operation: operation,
+		Failed:    in.sdk.Local().Failure(in.status),
+		Rejected:  in.status == http.StatusServiceUnavailable || in.status == http.StatusTooManyRequests,
 	}
 }
 
@@ -201,6 +221,7 @@ func (in *inbound) finish() {
 	if !in.sent {
 		in.headersOut(max(in.status, http.StatusOK))
 	}
+	in.Learn(in.answer())
 	in.End()
 }
 

@@ -96,9 +96,10 @@ func TestRegression_P061_the_callers_passed_deadline_reads_as_one(t *testing.T) 
 }
 
 func TestRegression_P061_one_calls_cancellation_is_nobody_elses(t *testing.T) {
+	over := make(chan struct{})
 	s := serve(t, hop(t, "callee", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
-			<-r.Context().Done()
+			<-over // its own bound, a little before its caller's, would let it answer in time
 		}
 	})))
 	c := newCaller(t, roomy, catalog(3))
@@ -120,6 +121,7 @@ func TestRegression_P061_one_calls_cancellation_is_nobody_elses(t *testing.T) {
 		})
 	}
 	calls.Wait()
+	close(over)
 }
 
 func TestRegression_P062_attempts_that_time_out_leave_no_goroutine(t *testing.T) {

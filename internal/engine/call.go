@@ -80,14 +80,12 @@ func (c *Call) Begin(ctx context.Context, dep *Dependency, o CallOptions) {
 	if c.in == nil {
 		c.in = dep.sdk.orphan()
 	}
-	if !c.in.called.Load() {
-		c.in.called.Store(true)
-	}
+	c.in.callees.add(dep)
 	if c.outer != nil {
 		return
 	}
 	dep.counters.calls.Add(1)
-	if c.in.Tracker.Repeats(dep.name, o.Operation) {
+	if c.in.failedBefore(dep.name, o.Operation) {
 		dep.counters.repeated.Add(1)
 		c.repeats = dep.profile.Retry.Repeats
 	}

@@ -18,7 +18,7 @@ type counters struct {
 	entries, callees, relayed, orphans, noPurse, unreadable atomic.Int64
 	minted, lost                                            atomic.Int64
 	foreign, repeatedGrants, hiddenRepeats                  atomic.Int64
-	baggageDropped                                          atomic.Int64
+	baggageDropped, learnedOtherwise                        atomic.Int64
 	rejects                                                 [len(otelprop.Rejects{})]atomic.Int64
 	claimsSent                                              [claimCount]atomic.Int64
 }

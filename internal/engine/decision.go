@@ -349,7 +349,8 @@ func (c *Call) Finish() *ownership.DeniedError {
 	d, r := &c.decision, &c.Result
 	f := &ownership.DeniedError{
 		Reason: d.Reason, Dependency: c.dep.name, Owner: r.Owner, Claim: c.claim(), Attempts: c.attempts, Status: r.Status,
-		RetryAfter: c.pace(), Operation: c.options.Operation, FailOpen: c.dep.failOpen, Err: r.Err,
+		RetryAfter: c.pace(), Operation: c.options.Operation, FailOpen: c.dep.failOpen,
+		FailClosed: c.dep.failClosed, Err: r.Err,
 	}
 	if f.Owner == "" {
 		f.Owner = c.dep.slug

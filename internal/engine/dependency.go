@@ -18,19 +18,20 @@ import (
 // Dependency is a named thing that the service calls, with exactly one profile. All methods may be called by many
 // goroutines at once.
 type Dependency struct {
-	sdk      *SDK
-	name     string
-	slug     string // as an owner on the wire
-	inCode   profiles.Name
-	pinned   bool
-	profile  *profiles.Profile
-	digest   string
-	mode     profiles.Mode
-	disabled bool
-	external profiles.Placement
-	failOpen bool
-	mesh     profiles.Mesh
-	deposit  int64 // thousandths of a token that one unit of funding pays in
+	sdk        *SDK
+	name       string
+	slug       string // as an owner on the wire
+	inCode     profiles.Name
+	pinned     bool
+	profile    *profiles.Profile
+	digest     string
+	mode       profiles.Mode
+	disabled   bool
+	external   profiles.Placement
+	failOpen   bool
+	failClosed bool
+	mesh       profiles.Mesh
+	deposit    int64 // thousandths of a token that one unit of funding pays in
 
 	breaker    *breaker.Breaker
 	bucket     bucket
@@ -53,7 +54,7 @@ func newDependency(s *SDK, name string, inCode profiles.Name, e profiles.Effecti
 	d := &Dependency{
 		sdk: s, name: name, slug: otelprop.Slug(name, maxEntrySlug), inCode: inCode, pinned: e.Pinned, profile: e.Profile,
 		digest: e.Profile.Digest(), mode: e.Mode, disabled: e.RetriesDisabled, external: e.External,
-		failOpen: e.OnFailure == profiles.OnFailureOpen, mesh: e.Mesh, breaker: breaker.New(name, e.Profile.Breaker, nil),
+		failOpen: e.OnFailure == profiles.OnFailureOpen, failClosed: e.OnFailure == profiles.OnFailureClosed, mesh: e.Mesh, breaker: breaker.New(name, e.Profile.Breaker, nil),
 		deposit: int64(e.Profile.Budget.Ratio*wholeToken + 0.5),
 	}
 	if s.forced != profiles.ModeInherit {
@@ -103,13 +104,14 @@ func (d *Dependency) Refusal(ctx context.Context) *ownership.DeniedError {
 	if e == nil || e.Err != err {
 		e = &ownership.DeniedError{
 			Reason: ownership.ReasonBreakerOpen, Dependency: d.name, Owner: d.slug, Claim: ownership.ClaimUnclaimed,
-			RetryAfter: d.profile.Breaker.OpenFor, FailOpen: d.failOpen, Err: err,
+			RetryAfter: d.profile.Breaker.OpenFor, FailOpen: d.failOpen, FailClosed: d.failClosed, Err: err,
 		}
 		d.refused.Store(e)
 	}
 	d.counters.calls.Add(1)
 	d.counters.denied[ownership.ReasonBreakerOpen].Add(1)
 	if in := FromContext(ctx); in != nil {
+		in.callees.add(d)
 		in.Tracker.Failed(e)
 	}
 	return e

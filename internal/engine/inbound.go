@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/chainbudget/chainbudget-go/internal/ctxkey"
@@ -39,7 +38,7 @@ type Inbound struct {
 	// Idempotent is set by the adapter when the catalog lists the inbound operation as idempotent.
 	Idempotent bool
 
-	called atomic.Bool // this hop made an outbound call
+	callees callees
 }
 
 // Arrival is what an adapter knows about a request when it arrives.
@@ -77,6 +76,7 @@ func (s *SDK) Arrive(in *Inbound, a Arrival) {
 func (in *Inbound) receive(a *Arrival) {
 	s := in.sdk
 	in.wire = a.Wire
+	s.load.arrived(a.Wire.Attempt)
 	in.entry, in.limit, in.hop = a.Wire.Entry, a.Wire.Limit, a.Wire.Hop
 	in.owes = a.Wire.Direct
 	in.role = RoleCallee
@@ -184,22 +184,16 @@ func (in *Inbound) Owes() bool { return in.owes }
 // Keep sets up to n tokens aside for after the return has gone out.
 func (in *Inbound) Keep(n int) int { return in.keep(n) }
 
-// Verdict is what this hop says about its answer, which is a failure or not.
-func (in *Inbound) Verdict(failed bool) ownership.Verdict {
-	return in.Tracker.Verdict(failed, in.sdk.ownerSlug, in.Idempotent)
-}
-
 // Return closes the purse and makes the return that its tokens go home in. It is made once, as the response's headers
 // go out; a later one brings nothing home.
 func (in *Inbound) Return(v ownership.Verdict) otelprop.Return {
-	s := in.sdk
-	s.counters.claimsSent[v.Claim].Add(1)
+	in.sdk.counters.claimsSent[v.Claim].Add(1)
 	return otelprop.Return{
 		Returned: uint8(in.close()),
 		Retries:  uint8(min(in.retries.Load()+in.below.Load(), maxRetriesOnWire)),
 		Claim:    v.Claim,
 		Nonce:    in.wire.Nonce,
-		Leaf:     !in.called.Load(),
+		Leaf:     in.callees.none(),
 		Effects:  v.Effects,
 		Owner:    v.Owner,
 	}

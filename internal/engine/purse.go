@@ -295,12 +295,14 @@ func (p *Purse) watch() <-chan struct{} {
 // slowest is the typical attempt time of the slowest dependency that holds a lease, 0 if it is not known.
 func (p *Purse) slowest() time.Duration {
 	var t time.Duration
+	known := uint8(0)
 	for i := range p.holders {
 		if d := p.holders[i].Load(); d != nil {
+			known++
 			t = max(t, d.latency.typical())
 		}
 	}
-	if unpack(p.word.Load()).out > uint8(len(p.holders)) {
+	if unpack(p.word.Load()).out > known { // not all slots: those may be free again while the lease that found none is out
 		t = max(t, time.Duration(p.overflow.Load()))
 	}
 	return t

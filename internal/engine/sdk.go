@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chainbudget/chainbudget-go/internal/edges"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
 	"github.com/chainbudget/chainbudget-go/profiles"
@@ -35,6 +36,8 @@ type Config struct {
 	Observe func(*Event)
 	// Warn is called once for each cause of a warning. Nil discards.
 	Warn func(message string, attributes ...any)
+	// Debug is told why each failure was claimed or not. Nil discards.
+	Debug func(ctx context.Context, message string, attributes ...any)
 	// Random returns a number in [0, n). Nil means math/rand/v2, which the runtime seeds per process.
 	Random func(n int64) int64
 	// NoSleep makes every backoff last no time.
@@ -54,14 +57,20 @@ type SDK struct {
 	forced     profiles.Mode     // profiles.ModeInherit: the catalog decides
 	observe    func(*Event)
 	warn       func(string, ...any)
+	debug      func(context.Context, string, ...any)
 	random     func(int64) int64
 	noSleep    bool
 	strict     bool
 
-	process  pacer
-	nonces   nonces
-	counters counters
-	warned   sync.Map // cause -> struct{}
+	process pacer
+	edges   *edges.Table
+	// load counts what arrives and what is rejected; a server that rejects and sees more than retryShare of retries says
+	// stop.
+	load       load
+	retryShare float64
+	nonces     nonces
+	counters   counters
+	warned     sync.Map // cause -> struct{}
 
 	mu   sync.Mutex
 	deps map[string]*Dependency
@@ -81,16 +90,35 @@ func (s *SDK) Init(c Config) {
 	if s.warn == nil {
 		s.warn = func(string, ...any) {}
 	}
+	s.debug = c.Debug
 	s.random = c.Random
 	if s.random == nil {
 		s.random = rand.Int64N
 	}
 	s.noSleep = c.NoSleep
 	s.strict = c.Strict
+	s.edges = edges.New(0)
+	s.load.init()
+	s.retryShare = s.servedRatio()
 	s.nonces.start = time.Now()
 	s.process.init(c.Catalog.Chain.ProcessLimit)
 	s.deps = make(map[string]*Dependency)
 }
+
+// servedRatio is the share of retries that the pinned profile of what this service serves allows its callers. Where the
+// catalog pins none, nobody has said what is too much: any share is allowed.
+func (s *SDK) servedRatio() float64 {
+	for _, name := range s.catalog.Serves(s.service) {
+		e, _ := s.catalog.Resolve(name, "")
+		if b := e.Profile.Budget; e.Pinned && b.Kind == profiles.BudgetRatio && b.Enabled() {
+			return b.Ratio
+		}
+	}
+	return 1
+}
+
+// Edges returns what the requests so far have taught.
+func (s *SDK) Edges() *edges.Table { return s.edges }
 
 // Service returns the service's name as it was given.
 func (s *SDK) Service() string { return s.service }
