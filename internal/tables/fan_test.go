@@ -28,6 +28,9 @@ type fanRun struct {
 	requests  int
 	latency   time.Duration // of each hop
 	twoLevels bool          // over testnet; one level goes through a pipe
+	// stall is how likely an attempt on the leaf succeeds only after a hundred hops' time, so that the lease above it is
+	// not home when somebody waits for it.
+	stall float64
 }
 
 // fanResult is what came of a fanRun.
@@ -41,6 +44,8 @@ type fanResult struct {
 	// held is the longest time that a failed call was held back before its retry, or before its failure was returned;
 	// over is by how much any call was held longer than it may be, 0 if none was.
 	held, over time.Duration
+	// inVain counts the calls that were held as long as they may be and failed all the same.
+	inVain int
 }
 
 func (f fanRun) run(t *testing.T, name string, seed uint64) fanResult {
@@ -64,6 +69,7 @@ func (f fanRun) run(t *testing.T, name string, seed uint64) fanResult {
 					result.retries = max(result.retries, s.most)
 					result.held = max(result.held, s.waits.longest)
 					result.over = max(result.over, s.waits.over)
+					result.inVain += s.waits.inVain
 				})
 			})
 		}
@@ -178,6 +184,10 @@ func (s *fanShard) leaf(w http.ResponseWriter, r *http.Request) {
 	n := s.arrivals[i].Add(1)
 	if uniform(s.seed, s.request, uint64(i), uint64(n)) < s.p {
 		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	if s.stall > 0 && uniform(^s.seed, s.request, uint64(i), uint64(n)) < s.stall {
+		time.Sleep(100 * s.latency)
 	}
 }
 
@@ -201,7 +211,7 @@ func (s *fanShard) caller(from *service, to string, below http.RoundTripper) fun
 	return func(ctx context.Context, path string) error {
 		p := new(pendingCall)
 		err := call(context.WithValue(ctx, pendingKey{}, p), client, "http://"+to+path)
-		s.waits.released(p)
+		s.waits.released(p, err != nil)
 		return err
 	}
 }
@@ -210,6 +220,7 @@ func (s *fanShard) caller(from *service, to string, below http.RoundTripper) fun
 type waits struct {
 	mu            sync.Mutex
 	longest, over time.Duration
+	inVain        int
 }
 
 // pendingCall is one call. It belongs to the goroutine that makes the call.
@@ -225,7 +236,7 @@ type pendingKey struct{}
 func (w *waits) watch(base http.RoundTripper, dep *engine.Dependency) http.RoundTripper {
 	return roundTripFunc(func(req *http.Request) (*http.Response, error) {
 		p := req.Context().Value(pendingKey{}).(*pendingCall)
-		w.released(p)
+		w.released(p, false)
 		resp, err := base.RoundTrip(req)
 		if failed(resp, err) {
 			*p = pendingCall{dep: dep, failed: time.Now(), typical: dep.Typical()}
@@ -236,8 +247,8 @@ func (w *waits) watch(base http.RoundTripper, dep *engine.Dependency) http.Round
 
 // released is called when a call goes on: with a retry, or back to the handler. It may have been held for the ceiling of
 // its backoff, or for twice the typical attempt of the slowest dependency that holds a lease, whichever is longer; here
-// a service has one dependency.
-func (w *waits) released(p *pendingCall) {
+// a service has one dependency. gaveUp says that no retry follows.
+func (w *waits) released(p *pendingCall, gaveUp bool) {
 	if p.failed.IsZero() {
 		return
 	}
@@ -248,6 +259,9 @@ func (w *waits) released(p *pendingCall) {
 	defer w.mu.Unlock()
 	w.longest = max(w.longest, held)
 	w.over = max(w.over, held-allowed)
+	if gaveUp && held > p.dep.Profile().Backoff.Cap && held >= 2*min(p.typical, p.dep.Typical()) {
+		w.inVain++
+	}
 }
 
 // uniform returns a number in [0, 1) that belongs to its arguments.

@@ -4,6 +4,7 @@ package tables
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -21,6 +22,12 @@ func TestT22_two_level_fan_outs_that_succeed_NoRace(t *testing.T) {
 		tab.atLeast(name, ".993 (simulated)", .985, got.success)
 		tab.waits(name, got)
 	}
+	// Leases that come home late: what waits for them must give up in time.
+	name := "two levels, 3 % of the leaves stall"
+	run := fanRun{rules: r, k: 10, p: .05, requests: 2000, latency: 15 * time.Millisecond, twoLevels: true, stall: .03}
+	got := run.run(t, name, 2240)
+	tab.waits(name, got)
+	tab.add(name+", waits in vain", "", "> 0", strconv.Itoa(got.inVain), "none", got.inVain > 0)
 	for i, row := range []struct {
 		k        int
 		p        float64
