@@ -10,7 +10,7 @@ import (
 
 const (
 	columns = "path\tours ns\tpeer ns\tratio\ttarget\tallocs\ttarget\tB\tpeer's allocs\tpeer\tverdict\t"
-	legend  = `ns: medians of whole operations. ratio: of what each adds to the bare operation, where a row has one, else of the whole.
+	legend  = `ns: medians of whole operations, in processor time except for goroutines. ratio: of what each adds to the bare operation, where a row has one, else of the whole.
 allocs, B: what ours adds likewise. A missed target for allocations fails the run; a missed one for time is reported.
 `
 )
