@@ -13,19 +13,18 @@ import (
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
-// CallOption says what [Do] and [Call] may do with a function. The zero value says nothing.
+// CallOption says what [Do] and [Call] may do with a function. The zero value says nothing; several add up.
 type CallOption struct {
-	idempotent bool
-	classify   func(error) bool
+	// MayRepeat says that the function may run twice; see [Idempotent].
+	MayRepeat bool
+	// Classify, if not nil, decides which errors of the function are worth a retry, in place of the built-in rule
+	// (timeouts, resets and [Retryable]). It is called with every non-nil error that is not a cancellation.
+	Classify func(error) bool
 }
 
 // Idempotent says that the function may run twice. Without it a failure is retried only when the request provably
 // never left.
-func Idempotent() CallOption { return CallOption{idempotent: true} }
-
-// Classify decides which errors of the function are worth a retry, in place of the built-in rule (timeouts, resets and
-// [Retryable]). retryable is called with every non-nil error that is not a cancellation.
-func Classify(retryable func(error) bool) CallOption { return CallOption{classify: retryable} }
+func Idempotent() CallOption { return CallOption{MayRepeat: true} }
 
 // Do runs fn as one call to dep, with dep's profile: each attempt gets a context of its own, which ends with the
 // attempt. fn must use it and must not keep it.
@@ -53,9 +52,9 @@ func Call[T any](ctx context.Context, dep *Dependency, fn func(context.Context) 
 	}
 	c := new(call)
 	for _, o := range options {
-		c.idempotent = c.idempotent || o.idempotent
-		if o.classify != nil {
-			c.classify = o.classify
+		c.idempotent = c.idempotent || o.MayRepeat
+		if o.Classify != nil {
+			c.classify = o.Classify
 		}
 	}
 	c.Begin(ctx, dep.engine(), engine.CallOptions{Idempotent: c.idempotent, Replayable: true, Wireless: true})

@@ -67,8 +67,8 @@ func TestDo_which_errors_are_retried(t *testing.T) {
 		{"reset_not_idempotent", read, nil, 1, ownership.ReasonNotIdempotent},
 		{"never_sent_not_idempotent", dial, nil, 4, ownership.ReasonMaxAttempts},
 		{"timeout", context.DeadlineExceeded, []chainbudget.CallOption{idempotent}, 4, ownership.ReasonMaxAttempts},
-		{"classified", plain, []chainbudget.CallOption{idempotent, chainbudget.Classify(func(e error) bool { return errors.Is(e, plain) })}, 4, ownership.ReasonMaxAttempts},
-		{"classified_away", read, []chainbudget.CallOption{idempotent, chainbudget.Classify(func(error) bool { return false })}, 1, ownership.ReasonNotRetryable},
+		{"classified", plain, []chainbudget.CallOption{idempotent, {Classify: func(e error) bool { return errors.Is(e, plain) }}}, 4, ownership.ReasonMaxAttempts},
+		{"classified_away", read, []chainbudget.CallOption{idempotent, {Classify: func(error) bool { return false }}}, 1, ownership.ReasonNotRetryable},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

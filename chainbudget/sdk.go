@@ -25,6 +25,7 @@ type Option struct {
 
 type settings struct {
 	catalogFile string
+	edgesFile   string
 	strict      bool
 	observe     func(Event)
 }
@@ -32,6 +33,13 @@ type settings struct {
 // WithCatalogFile loads the catalog from a YAML file in place of the embedded default catalog.
 func WithCatalogFile(path string) Option {
 	return Option{func(s *settings) { s.catalogFile = path }}
+}
+
+// WithEdgesFile keeps what the SDK learns about who causes whose failures in a file: read at the start, written every
+// minute and by [SDK.Close], each time as a whole. A file that is corrupt or of another version is an error of [New], and
+// the SDK starts empty; it is overwritten only once something was learned.
+func WithEdgesFile(path string) Option {
+	return Option{func(s *settings) { s.edgesFile = path }}
 }
 
 // WithStrict makes an error of what is a warning in production, for CI and tests: a catalog that does not load leaves
@@ -89,6 +97,14 @@ func New(service string, options ...Option) (*SDK, error) {
 	}
 	sdk := new(SDK)
 	sdk.engine().Init(config)
+	if set.edgesFile != "" {
+		if err := sdk.engine().KeepEdges(set.edgesFile); err != nil {
+			problems = append(problems, err)
+			if set.strict {
+				return nil, errors.Join(problems...)
+			}
+		}
+	}
 	return sdk, errors.Join(problems...)
 }
 
@@ -119,8 +135,9 @@ func (s *SDK) Dependency(name string, profile profiles.Name) (*Dependency, error
 	return (*Dependency)(d), err
 }
 
-// Close ends the SDK's use. Calls under way finish.
-func (s *SDK) Close() error { return nil }
+// Close ends the SDK's use and saves what it has learned, if a file was given. Calls under way finish. Closing again does
+// nothing.
+func (s *SDK) Close() error { return s.engine().Close() }
 
 // Dependency is a named thing that a service calls, with exactly one profile. A nil *Dependency lets everything pass
 // as if the SDK were not there. All methods may be called by many goroutines at once.

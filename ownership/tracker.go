@@ -22,7 +22,7 @@ type Tracker struct {
 	mu         sync.Mutex
 	failures   []*DeniedError
 	inline     [2]*DeniedError // where failures begins: most requests have no more
-	worst      *DeniedError // the most restrictive of those that found no room
+	worst      *DeniedError    // the most restrictive of those that found no room
 	causes     []*DeniedError
 	overloaded bool
 }
@@ -179,6 +179,16 @@ func Overloaded(ctx context.Context) {
 	t.overloaded = true
 	t.mu.Unlock()
 	t.exact.Store(true)
+}
+
+// Explain says in one line whose failure it would be, and why, if the request that ctx belongs to failed now. It returns
+// "" for a context that belongs to no request.
+func Explain(ctx context.Context) string {
+	request, _ := ctx.Value(ctxkey.Inbound{}).(interface{ Explain() string })
+	if request == nil {
+		return ""
+	}
+	return request.Explain()
 }
 
 func fromContext(ctx context.Context) *Tracker {

@@ -101,6 +101,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	in.nested = nestedMark{Context: in.Context(ctx), in: in}
 	in.r = r.WithContext(&in.nested)
+	in.Route = in
 	panicked := true
 	defer func() {
 		if panicked {
@@ -203,16 +204,20 @@ func (in *inbound) headersOut(status int) {
 	}
 }
 
+// Operation names the route: the mux has set the pattern by the time anybody asks. Of another router's routes only the
+// method is known: a raw path would be without bound.
+func (in *inbound) Operation() string {
+	if in.r.Pattern != "" {
+		return in.r.Pattern
+	}
+	return in.r.Method
+}
+
 // answer describes the answer by its status.
 func (in *inbound) answer() engine.Answer {
-	operation := in.r.Pattern // the mux has set it by now
-	if operation == "" {
-		operation = in.r.Method // another router's: a raw path would be without bound
-	}
 	return engine.Answer{
-		Operation: operation,
-		Failed:    in.sdk.Local().Failure(in.status),
-		Rejected:  in.status == http.StatusServiceUnavailable || in.status == http.StatusTooManyRequests,
+		Failed:   in.sdk.Local().Failure(in.status),
+		Rejected: in.status == http.StatusServiceUnavailable || in.status == http.StatusTooManyRequests,
 	}
 }
 

@@ -66,6 +66,13 @@ func (t *Table) Memory() Memory {
 	return m
 }
 
+// Empty reports whether the table has learned nothing yet.
+func (t *Table) Empty() bool {
+	empty := true
+	t.each(func(o *Operation) { empty = empty && o.clean.Load() == 0 && o.edges.Load() == nil })
+	return empty
+}
+
 func (m *Memory) sort() {
 	slices.SortFunc(m.Operations, func(a, b OperationMemory) int { return strings.Compare(a.Name, b.Name) })
 	for i := range m.Operations {

@@ -35,6 +35,9 @@ type Inbound struct {
 	hop   uint8
 	role  Role
 	owes  bool
+	// Route names the inbound operation, by a pattern or a method's name and never by a raw path. The adapter sets it; it
+	// is asked when the request has been routed.
+	Route interface{ Operation() string }
 	// Idempotent is set by the adapter when the catalog lists the inbound operation as idempotent.
 	Idempotent bool
 

@@ -87,7 +87,7 @@ func (in *Inbound) Learn(a Answer) {
 		c.Failed, c.Cause = named(lost, c.Dependency), named(causes, c.Dependency)
 		c.Exact = exact && a.Failed
 	}
-	in.sdk.edges.Operation(a.Operation).Record(a.Failed, calls)
+	in.sdk.edges.Operation(in.operation()).Record(a.Failed, calls)
 }
 
 func named(list []*ownership.DeniedError, dependency string) bool {
@@ -101,8 +101,6 @@ func named(list []*ownership.DeniedError, dependency string) bool {
 
 // Answer is what an adapter knows of a request's answer as its headers go out.
 type Answer struct {
-	// Operation is the route's pattern or the method's name, never a raw path.
-	Operation string
 	// Failed says that the answer is a failure, Rejected that it is one by which a server says that it has too much to do.
 	Failed, Rejected bool
 }
@@ -122,9 +120,23 @@ func (in *Inbound) Verdict(ctx context.Context, a Answer) ownership.Verdict {
 		))
 	}
 	if in.sdk.debug != nil {
-		in.sdk.debug(ctx, "chainbudget: the answer is a failure", "operation", a.Operation, "claim", v.Claim.String(), "owner", v.Owner, "why", v.Why)
+		in.sdk.debug(ctx, "chainbudget: the answer is a failure", "operation", in.operation(), "claim", v.Claim.String(), "owner", v.Owner, "why", v.Why)
 	}
 	return v
+}
+
+// operation is what edges are kept for.
+func (in *Inbound) operation() string {
+	if in.Route == nil {
+		return "start" // a chain of its own
+	}
+	return in.Route.Operation()
+}
+
+// Explain says in one line whose failure it would be if the request failed now.
+func (in *Inbound) Explain() string {
+	v := in.blame(Answer{})
+	return v.Claim.String() + ", owner " + v.Owner + ": " + v.Why
 }
 
 // blame finds the cause of a failure.
@@ -137,7 +149,7 @@ func (in *Inbound) blame(a Answer) ownership.Verdict {
 		}
 		return true, "unknown: " + f.Dependency + " failed, and ties blame downstream"
 	}
-	operation := s.edges.Operation(a.Operation)
+	operation := s.edges.Operation(in.operation())
 	learned := func(f *ownership.DeniedError) (bool, string) {
 		if cause, why, ok := judge(operation, f); ok {
 			return cause, why

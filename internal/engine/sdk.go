@@ -74,6 +74,8 @@ type SDK struct {
 
 	mu   sync.Mutex
 	deps map[string]*Dependency
+
+	keeper keeper
 }
 
 // Init makes s usable. It is called once, before s is shared.
