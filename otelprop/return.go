@@ -66,12 +66,12 @@ func parseReturn(line string) (ret Return, why Reject, ok bool) {
 	if !ok {
 		return Return{}, why, false
 	}
-	returned, rest, _ := strings.Cut(rest, ".")
-	retries, rest, _ := strings.Cut(rest, ".")
-	claim, rest, _ := strings.Cut(rest, ".")
-	nonce, rest, _ := strings.Cut(rest, ".")
-	flags, rest, _ := strings.Cut(rest, ".")
-	owner, _, _ := strings.Cut(rest, ".")
+	returned, rest := cutField(rest)
+	retries, rest := cutField(rest)
+	claim, rest := cutField(rest)
+	nonce, rest := cutField(rest)
+	flags, rest := cutField(rest)
+	owner, _ := cutField(rest)
 	var okReturned, okRetries, okClaim, okNonce, okFlags bool
 	ret.Returned, okReturned = parseCount(returned)
 	ret.Retries, okRetries = parseCount(retries)
