@@ -38,7 +38,8 @@ var allowed = map[string][]allowance{
 	"internal/engine": {
 		{"breaker", "a gate of the decision asks the dependency's breaker"},
 		{"internal/ctxkey", "finds the purse in the context"},
-		{"internal/rolling", "the availability floor's window"},
+		{"internal/edges", "learns and asks who causes whose failures"},
+		{"internal/rolling", "the windows of the availability floor and of what arrives"},
 		{"otelprop", "purses are filled from requests and answer with returns"},
 		{"ownership", "claims, reasons and the tracker of one request"},
 		{"profiles", "the decision reads the dependency's profile"},
@@ -74,7 +75,8 @@ var allowed = map[string][]allowance{
 	"internal/tables": {}, // tests only
 	"internal/trees":  {}, // tests only
 
-	"internal/rolling": {}, // counts; below everything
+	"internal/edges":   {}, // counts by edge; below everything
+	"internal/rolling": {}, // counts over time; below everything
 
 	"internal/architecture": {}, // reads the source, imports none of it
 	"internal/mutants/run":  {}, // runs go and git
