@@ -11,8 +11,9 @@
 // What a handler's failure says to its caller, in the order in which causes are looked for:
 //
 //  1. Exact: the error returned or given to [Blame] wraps the [DeniedError] of a call. [Own] says that no call caused it.
-//  2. Declared: a dependency whose catalog entry says on_failure: open never causes a failure.
-//  3. Otherwise every failed call of the request is a cause: the safe side.
+//  2. Declared: a dependency whose catalog entry says on_failure: open never causes a failure, one that says closed does.
+//  3. Learned, where the catalog says learn: enforce: how often the two have failed together.
+//  4. Otherwise every failed call of the request is a cause: the safe side, unless the catalog says unknown: claim.
 //
 // Without a cause the failure is this service's own: claimed. With several, the most restrictive claim goes up.
 // Once the request has sent something that must not run twice, nothing is claimed any more.
