@@ -81,11 +81,11 @@ func storm(ctx context.Context, s settings, stderr io.Writer) (n *numbers, err e
 	if ctx.Err() == nil {
 		fault := false
 		n.Incident, err = incident.Run(ctx, incident.Settings{Rate: s.Rate, Duration: s.Duration, Budget: s.Budget, Seed: s.Seed}, dir, func(p incident.Progress) {
-			text := fmt.Sprintf("incident, %4.1f of %.0f s, healthy", p.Elapsed.Seconds(), p.Whole.Seconds())
+			state := "healthy"
 			if p.Fault {
-				text = fmt.Sprintf("incident, %4.1f of %.0f s, FAULT  ", p.Elapsed.Seconds(), p.Whole.Seconds())
+				state = "FAULT"
 			}
-			text += fmt.Sprintf(": load on the ledger %.1f x before, %.1f x after", p.Before, p.After)
+			text := fmt.Sprintf("incident %4.1f of %.0f s, %-7s: ledger load %.1f x before, %.1f x after", p.Elapsed.Seconds(), p.Whole.Seconds(), state, p.Before, p.After)
 			bar.show(chainShare+(1-chainShare)*float64(p.Elapsed)/float64(p.Whole), p.Fault != fault, text)
 			fault = p.Fault
 		})
@@ -100,14 +100,15 @@ func storm(ctx context.Context, s settings, stderr io.Writer) (n *numbers, err e
 // chains runs the published chain and the deep one.
 func chains(ctx context.Context, s settings, dir string, bar *progress) ([]chain.Result, error) {
 	type plan struct {
+		short    string // for the progress bar
 		title    string
 		shape    chain.Shape
 		attempts int // of the SDK's profile
 		policies []chain.Policy
 	}
 	plans := []plan{
-		{title: fmt.Sprintf("Seven services, %s fails", s.Failing), shape: chain.Shape{Nodes: publishedNodes, Failing: s.failing}, attempts: 2},
-		{title: fmt.Sprintf("Deep chain, the last of %d calls fails", s.Depth), shape: chain.Shape{Nodes: s.Depth + 1, Failing: s.Depth}, attempts: s.Budget + 1},
+		{short: "seven services", title: fmt.Sprintf("Seven services, %s fails", s.Failing), shape: chain.Shape{Nodes: publishedNodes, Failing: s.failing}, attempts: 2},
+		{short: "deep chain", title: fmt.Sprintf("Deep chain, the last of %d calls fails", s.Depth), shape: chain.Shape{Nodes: s.Depth + 1, Failing: s.Depth}, attempts: s.Budget + 1},
 	}
 	whole, done := 0, 0
 	for i := range plans {
@@ -130,7 +131,7 @@ func chains(ctx context.Context, s settings, dir string, bar *progress) ([]chain
 		text := ""
 		show := func(part bool) { bar.show(chainShare*float64(done)/float64(whole), part, text) }
 		r, err := chain.Compare(ctx, p.title, p.shape, p.policies, func(policy chain.Policy) {
-			text = fmt.Sprintf("%s: %s", p.title, policy.Name)
+			text = fmt.Sprintf("%s: %s", p.short, policy.Name)
 			show(true)
 		}, func() {
 			done++

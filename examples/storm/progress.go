@@ -27,7 +27,7 @@ func newProgress(w io.Writer) *progress {
 	p := &progress{w: w}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		p.bar = progressbar.NewOptions(barSteps,
-			progressbar.OptionSetWriter(w), progressbar.OptionSetWidth(24), progressbar.OptionSetPredictTime(false),
+			progressbar.OptionSetWriter(w), progressbar.OptionSetWidth(10), progressbar.OptionSetPredictTime(false),
 			progressbar.OptionSetElapsedTime(false), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond),
 		)
 	}

@@ -27,8 +27,12 @@ const (
 
 // Naive lets every hop make up to retries retries of its own.
 func Naive(retries int) Policy {
+	note := "every hop retries once"
+	if retries != 1 {
+		note = fmt.Sprintf("every hop retries up to %d times", retries)
+	}
 	return Policy{
-		Name: fmt.Sprintf("naive, %d per hop", retries), Note: fmt.Sprintf("every hop retries up to %d times", retries),
+		Name: fmt.Sprintf("naive, %d per hop", retries), Note: note,
 		Roots: rootsOfCertain,
 		service: plain(func(next *client) caller {
 			return &naive{client: next, retries: retries}

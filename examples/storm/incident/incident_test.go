@@ -2,6 +2,7 @@ package incident
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -11,8 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var testSettings = Settings{Rate: 200, Duration: 8 * time.Second, Budget: 3, Seed: 5}
 
@@ -63,6 +68,39 @@ func TestP95(t *testing.T) {
 	}
 }
 
+func TestPeak(t *testing.T) {
+	// Ten a second are asked for, and sent on twice each in the third second.
+	w := &world{ledger: &ledger{}, grab: &service{}, goes: &service{}}
+	add := func(at time.Duration, sent int) {
+		w.grab.payments = append(w.grab.payments, &payment{arrived: at})
+		for range sent {
+			w.ledger.entries = append(w.ledger.entries, &entry{arrived: at})
+		}
+	}
+	for i := range 40 {
+		sent := 1
+		if i >= 20 && i < 30 {
+			sent = 2
+		}
+		add(time.Duration(i)*100*time.Millisecond, sent)
+	}
+	if got := w.peak(10); got != 2 {
+		t.Errorf("the busiest second had %v times the load, want 2", got)
+	}
+	for range 10 {
+		add(5*time.Second, 1)
+	}
+	if got := w.peak(10); got != 2 {
+		t.Errorf("with a burst of users, the busiest second had %v times the load, want 2", got)
+	}
+	for range 30 {
+		add(8*time.Second, 1)
+	}
+	if got := w.peak(10); got != 2 {
+		t.Errorf("with a larger burst of users, the busiest second had %v times the load, want 2", got)
+	}
+}
+
 func TestCatalog(t *testing.T) {
 	for budget := 1; budget <= 5; budget++ {
 		catalog, err := profiles.Load(Catalog(budget), "retry-catalog.yaml")
@@ -79,6 +117,34 @@ func TestCatalog(t *testing.T) {
 	}
 	if !bytes.Equal(Catalog(3), catalogFile) {
 		t.Error("the file does not have the default budget of 3")
+	}
+}
+
+// An interrupt in the middle ends both runs at once, with what the servers counted until then.
+func TestRunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := testSettings
+	s.Duration = 2 * time.Minute
+	r, err := Run(ctx, s, t.TempDir(), func(p Progress) {
+		if p.Before > 0 && p.After > 0 && p.Elapsed > time.Second {
+			cancel()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Complete || len(r.Targets) > 0 || r.Seconds < 1 || r.Seconds > 60 {
+		t.Errorf("complete %t after %v s with %d targets, want a run that was cut short", r.Complete, r.Seconds, len(r.Targets))
+	}
+	for _, side := range []*Side{&r.Before, &r.After} {
+		load := int64(0)
+		for _, tick := range side.Ticks {
+			load += int64(tick.Load)
+		}
+		if l := side.Ledger; load == 0 || load != l.Arrivals || l.Served == 0 || l.Served+l.Failed+l.Rejected+l.Abandoned > l.Arrivals {
+			t.Errorf("%s: %d arrivals in the timeline, the ledger counted %+v", side.Name, load, l)
+		}
 	}
 }
 

@@ -137,8 +137,9 @@ func grabBefore(s *service, client *http.Client, ledger string) http.Handler {
 			if attempt > 0 {
 				select {
 				case <-time.After(grabPause):
-				case <-r.Context().Done():
-					return // nobody waits for the answer any more
+				case <-r.Context().Done(): // nobody waits for the answer any more
+					w.WriteHeader(http.StatusGatewayTimeout)
+					return
 				}
 			}
 			if once(r.Context(), client, s.name, ledger, id) == nil {

@@ -8,8 +8,9 @@ import (
 
 // Summary is what a run comes to. Times are in milliseconds; what the run did not reach is 0.
 type Summary struct {
-	// LoadMean is the requests that arrived at the ledger while the fault lasted, and LoadPeak those of the busiest
-	// second of the run, as multiples of the baseline.
+	// LoadMean is the requests that arrived at the ledger while the fault lasted, as a multiple of the baseline, and
+	// LoadPeak those of the busiest second of the run: as a multiple of the baseline too, or of what users asked for in
+	// that second, if a machine that had stopped for a moment made that more.
 	LoadMean float64 `json:"load_mean_in_fault"`
 	LoadPeak float64 `json:"load_peak_second"`
 	// P95Healthy is the p95 of the successes asked for in a second before the fault, and P95After that of a second from
@@ -34,22 +35,16 @@ const healthyFactor = 1.5
 func (w *world) summary(s Settings, length time.Duration) Summary {
 	var sum Summary
 	from, to := s.faultFrom(), min(s.faultTo(), length)
-	inFault, peak := 0, 0
-	for i, e := range w.ledger.entries {
+	inFault := 0
+	for _, e := range w.ledger.entries {
 		if e.arrived >= from && e.arrived < to {
 			inFault++
 		}
-		// Entries are in the order of arrival: count back from each over one second.
-		first := i
-		for first > 0 && w.ledger.entries[first-1].arrived > e.arrived-time.Second {
-			first--
-		}
-		peak = max(peak, i-first+1)
 	}
 	if to > from {
 		sum.LoadMean = float64(inFault) / (float64(s.Rate) * (to - from).Seconds())
 	}
-	sum.LoadPeak = float64(peak) / float64(s.Rate)
+	sum.LoadPeak = w.peak(s.Rate)
 
 	var fault []time.Duration
 	var asked, answered [3]int
@@ -84,6 +79,29 @@ func (w *world) summary(s Settings, length time.Duration) Summary {
 		}
 	}
 	return sum
+}
+
+// peak is the load of the busiest second.
+func (w *world) peak(rate int) (peak float64) {
+	var asked, arrived []time.Duration
+	for _, p := range w.payments() {
+		asked = append(asked, p.arrived)
+	}
+	for _, e := range w.ledger.entries {
+		arrived = append(arrived, e.arrived)
+	}
+	slices.Sort(asked)
+	slices.Sort(arrived)
+	for i, to := range arrived {
+		peak = max(peak, float64(i+1-upTo(arrived, to-time.Second))/float64(max(rate, upTo(asked, to)-upTo(asked, to-time.Second))))
+	}
+	return peak
+}
+
+// upTo returns how many of the sorted times are not after at.
+func upTo(times []time.Duration, at time.Duration) int {
+	i, _ := slices.BinarySearch(times, at+1)
+	return i
 }
 
 // second is the payments asked for within one second.
