@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"syscall"
 	"time"
 
@@ -18,18 +17,18 @@ type CallOption struct {
 	// MayRepeat says that the function may run twice; see [Idempotent].
 	MayRepeat bool
 	// Classify, if not nil, decides which errors of the function are worth a retry, in place of the built-in rule
-	// (timeouts, resets and [Retryable]). It is called with every non-nil error that is not a cancellation.
+	// (timeouts, refused and reset connections, and [Retryable]). It is called with every non-nil error that is not a cancellation.
 	Classify func(error) bool
 }
 
-// Idempotent says that the function may run twice. Without it a failure is retried only when the request provably
-// never left.
+// Idempotent says that the function may run twice. Without it there is one attempt: nothing that a function returns, not
+// even a refused connection, proves that it has done nothing before.
 func Idempotent() CallOption { return CallOption{MayRepeat: true} }
 
 // Do runs fn as one call to dep, with dep's profile: each attempt gets a context of its own, which ends with the
 // attempt. fn must use it and must not keep it.
 //
-// A plain error is final; timeouts, connection resets and [Retryable] errors are retried while the gates allow. The
+// A plain error is final; timeouts, refused and reset connections and [Retryable] errors are retried while the gates allow. The
 // error of a failed call is a *[DeniedError] that wraps fn's last error. A context that has ended before the first
 // attempt is returned as it is, and fn does not run. Panics pass through and count as failures.
 func Do(ctx context.Context, dep *Dependency, fn func(context.Context) error, options ...CallOption) error {
@@ -135,16 +134,15 @@ func (c *call) judge(err error) {
 	r.Failed = true
 	r.Judge(c.Dependency())
 	if report := c.Reported(); report != nil { // an inner layer for the same dependency read the return
-		r.Claim, r.Owner = report.Claim, report.Owner
+		r.Claim, r.Owner, r.Depth = report.Claim, report.Owner, report.Depth
 	} else if f, ok := errors.AsType[*DeniedError](err); ok { // another call inside the function failed
-		r.Claim, r.Owner = f.Claim, f.Owner
+		r.Claim, r.Owner, r.Depth = f.Claim, f.Owner, f.OwnerDepth
 	}
-	r.Unsent = provablyUnsent(err)
 	if c.classify != nil {
 		r.Retryable = c.classify(err)
 		return
 	}
-	r.Retryable = r.Unsent || transient(err)
+	r.Retryable = transient(err)
 }
 
 // again decides about another attempt and waits for it.
@@ -152,13 +150,7 @@ func (c *call) again() bool {
 	return c.Decide(time.Now()) && c.Await() && c.Backoff()
 }
 
-// provablyUnsent reports whether the request cannot have reached anybody: no connection was made.
-func provablyUnsent(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
-}
-
-// transient reports whether an error is a timeout, a reset, or marked by Retryable.
+// transient reports whether an error is a timeout, a refused or reset connection, or marked by Retryable.
 func transient(err error) bool {
 	if _, marked := errors.AsType[retryableError](err); marked {
 		return true
@@ -166,8 +158,8 @@ func transient(err error) bool {
 	if timeout, ok := errors.AsType[timeoutError](err); ok && timeout.Timeout() {
 		return true
 	}
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
-		errors.Is(err, io.ErrUnexpectedEOF)
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, syscall.ECONNREFUSED) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // timeoutError is an error that can say whether it is a timeout.

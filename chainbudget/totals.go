@@ -19,6 +19,11 @@ type Totals struct {
 	Rejects map[string]int64
 	// ClaimsSent counts answers by the claim sent up.
 	ClaimsSent map[string]int64
+	// RetriesByHop counts the retries made here by the hop's distance from the entry of its chain, 0 at the entry itself:
+	// the spread over the services of a chain is the radius of a retry storm.
+	RetriesByHop map[int]int64
+	// LearnedOtherwise counts failures whose cause learned edges would have found elsewhere, while they only observe.
+	LearnedOtherwise int64
 	// Dependencies has the numbers of each dependency by name.
 	Dependencies map[string]DependencyTotals
 }
@@ -48,6 +53,7 @@ func (s *SDK) Totals() Totals {
 		Entries: t.Entries, Callees: t.Callees, Relayed: t.Relayed, Orphans: t.Orphans, Unreadable: t.Unreadable,
 		NoPurse: t.NoPurse, Minted: t.Minted, Lost: t.Lost, Foreign: t.Foreign, RepeatedGrants: t.RepeatedGrants,
 		HiddenRepeats: t.HiddenRepeats, BaggageDropped: t.BaggageDropped, Rejects: t.Rejects, ClaimsSent: t.ClaimsSent,
+		RetriesByHop: t.RetriesByHop, LearnedOtherwise: t.LearnedOtherwise,
 		Dependencies: dependencies,
 	}
 }

@@ -194,6 +194,11 @@ func refReadReturn(lines []string, sent Nonce, leased int) (ret Return, ok bool,
 		if refOwner.MatchString(found[6]) {
 			ret.Owner = found[6]
 		}
+		for _, letter := range found[5] {
+			if at := strings.IndexRune("ABCDEFGHIJKLMNOPQRSTUVWXYZ", letter); at >= 0 {
+				ret.Depth = uint8(1 + at)
+			}
+		}
 		return ret, true, rejects
 	}
 	return ret, false, rejects

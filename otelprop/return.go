@@ -24,7 +24,13 @@ type Return struct {
 	Effects bool
 	// Owner is the slug of the service that claimed, 1 to 24 bytes; empty = not said.
 	Owner string
+	// Depth is how many hops below the one that answers the owner is, 0 to 26: 0 is that hop itself, or not said; 26 means
+	// 26 or more.
+	Depth uint8
 }
+
+// MaxDepth is where the depth of a return saturates: it is one upper-case letter among the flags.
+const MaxDepth = 'Z' - 'A' + 1
 
 // claimLetters are the claims on the wire, indexed by ownership.Claim.
 const claimLetters = "?ncus"
@@ -77,7 +83,7 @@ func parseReturn(line string) (ret Return, why Reject, ok bool) {
 	ret.Retries, okRetries = parseCount(retries)
 	ret.Claim, okClaim = parseClaim(claim)
 	ret.Nonce, okNonce = parseNonce(nonce)
-	ret.Leaf, ret.Effects, okFlags = parseFlags(flags)
+	okFlags = ret.parseFlags(flags)
 	if !okReturned || !okRetries || !okClaim || !okNonce || !okFlags {
 		return Return{}, RejectMalformed, false
 	}
@@ -95,20 +101,23 @@ func parseClaim(s string) (ownership.Claim, bool) {
 	return ownership.Claim(max(i, 0)), i > 0
 }
 
-// parseFlags reads one or more letters or "-". Unknown letters belong to a later minor change.
-func parseFlags(s string) (leaf, effects, ok bool) {
+// parseFlags reads one or more letters or "-". Unknown letters belong to a later minor change. Of several depths the last
+// counts.
+func (r *Return) parseFlags(s string) (ok bool) {
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c == 'l':
-			leaf = true
+			r.Leaf = true
 		case c == 'e':
-			effects = true
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '-':
+			r.Effects = true
+		case 'A' <= c && c <= 'Z':
+			r.Depth = c - 'A' + 1
+		case 'a' <= c && c <= 'z', c == '-':
 		default:
-			return false, false, false
+			return false
 		}
 	}
-	return leaf, effects, s != ""
+	return s != ""
 }
 
 // Append appends the return's line to dst, at most [MaxReturn] bytes. Whatever the fields hold, a reader accepts it:
@@ -131,7 +140,10 @@ func (r *Return) Append(dst []byte) []byte {
 	if r.Effects {
 		dst = append(dst, 'e')
 	}
-	if !r.Leaf && !r.Effects {
+	if r.Depth > 0 {
+		dst = append(dst, 'A'+min(r.Depth, MaxDepth)-1)
+	}
+	if !r.Leaf && !r.Effects && r.Depth == 0 {
 		dst = append(dst, '-')
 	}
 	if r.Owner != "" {

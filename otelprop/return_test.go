@@ -19,6 +19,8 @@ func TestReturn_Write(t *testing.T) {
 		{"leaf", Return{Returned: 2, Claim: ownership.ClaimNone, Nonce: 0x9f86d081, Leaf: true}, "v1.2.0.n.9f86d081.l"},
 		{"claimed", Return{Returned: 1, Retries: 10, Claim: ownership.ClaimClaimed, Owner: "Ledger DB"}, "v1.1.10.c.00000000.-.ledger-db"},
 		{"unclaimed", Return{Claim: ownership.ClaimUnclaimed, Effects: true}, "v1.0.0.u.00000000.e"},
+		{"owner_two_below", Return{Claim: ownership.ClaimUnclaimed, Owner: "ledger", Depth: 2}, "v1.0.0.u.00000000.B.ledger"},
+		{"depth_saturates", Return{Claim: ownership.ClaimUnclaimed, Leaf: true, Owner: "a", Depth: 200}, "v1.0.0.u.00000000.lZ.a"},
 		{"stop", Return{Claim: ownership.ClaimStop, Leaf: true, Effects: true, Owner: "a"}, "v1.0.0.s.00000000.le.a"},
 		{"no_claim_is_written_as_none", Return{Claim: ownership.ClaimMissing}, "v1.0.0.n.00000000.-"},
 		{"unknown_claim_is_written_as_none", Return{Claim: 200}, "v1.0.0.n.00000000.-"},
@@ -39,7 +41,7 @@ func TestReturn_RoundTrip(t *testing.T) {
 	for range 20_000 {
 		checkReturnRoundTrip(t, Return{
 			Returned: uint8(rnd.Uint32()), Retries: uint8(rnd.Uint32()), Claim: ownership.Claim(rnd.IntN(7)),
-			Nonce: Nonce(rnd.Uint32()), Leaf: rnd.IntN(2) == 0, Effects: rnd.IntN(2) == 0,
+			Nonce: Nonce(rnd.Uint32()), Leaf: rnd.IntN(2) == 0, Effects: rnd.IntN(2) == 0, Depth: uint8(rnd.IntN(27)),
 			Owner: strings.Repeat([]string{"o", "O", ".", "é", "\xff"}[rnd.IntN(5)], rnd.IntN(30)),
 		})
 	}
@@ -90,7 +92,7 @@ func TestReadReturn_Lines(t *testing.T) {
 		assert.True(t, ok)
 		assert.Equal(t, want, got)
 	})
-	for flags, wantFlags := range map[string][2]bool{"-": {}, "e": {false, true}, "el": {true, true}, "-l": {true, false}, "Zq": {}, "ll": {true, false}} {
+	for flags, wantFlags := range map[string][2]bool{"-": {}, "e": {false, true}, "el": {true, true}, "-l": {true, false}, "Zq": {}, "BlA": {true, false}, "ll": {true, false}} {
 		got, ok, _ := ReadReturn([]string{"v1.2.0.n.9f86d081." + flags}, want.Nonce, 2)
 		assert.True(t, ok, flags)
 		assert.Equal(t, wantFlags, [2]bool{got.Leaf, got.Effects}, flags)

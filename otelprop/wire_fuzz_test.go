@@ -154,7 +154,7 @@ func FuzzRoundTrip(f *testing.F) {
 		checkRoundTrip(t, r)
 		ret := Return{
 			Returned: grant, Retries: limit, Claim: ownership.Claim(claim), Nonce: Nonce(nonce), Leaf: leaf, Effects: effects,
-			Owner: owner,
+			Owner: owner, Depth: hop,
 		}
 		checkReturnRoundTrip(t, ret)
 	})
@@ -201,6 +201,7 @@ func checkReturnRoundTrip(t *testing.T, r Return) {
 	if r.Owner != "" {
 		want.Owner = refSlug(r.Owner, 24)
 	}
+	want.Depth = min(r.Depth, 26)
 	line := string(r.Append(nil))
 	got, ok, rejects := ReadReturn([]string{line}, r.Nonce, 99)
 	if got != want || !ok || rejects != (Rejects{}) || len(line) > MaxReturn {

@@ -17,6 +17,9 @@ type DeniedError struct {
 	Dependency string
 	// Owner is the slug of the service that caused the failure: as received, or the dependency's own name.
 	Owner string
+	// OwnerDepth is how many hops below this one the owner is, as far as returns told: 1 is the direct callee, 0 is not
+	// known.
+	OwnerDepth int
 	// Claim is what goes up if this failure causes the hop's own: claimed, unclaimed or stop.
 	Claim Claim
 	// Attempts is how many attempts went out; 0 means that the call was refused here, before the first.

@@ -56,6 +56,8 @@ type Verdict struct {
 	Claim Claim
 	// Owner is the slug of the service that owns the failure, "" without one.
 	Owner string
+	// Depth is how many hops below this one the owner is: 0 is this hop.
+	Depth int
 	// Effects is set when the request sent something that must not run twice, here or below; on success too.
 	Effects bool
 	// Why says in one line how the cause was found.
@@ -125,7 +127,7 @@ func (t *Tracker) cause(service string, learned func(*DeniedError) (bool, string
 // add takes one more cause into account: the most restrictive one goes up.
 func (v *Verdict) add(f *DeniedError, why string) {
 	if !v.caused || f.Claim.restriction() > v.Claim.restriction() {
-		v.Claim, v.Owner, v.Why, v.caused = f.Claim, f.Owner, why, true
+		v.Claim, v.Owner, v.Depth, v.Why, v.caused = f.Claim, f.Owner, f.OwnerDepth, why, true
 	}
 }
 

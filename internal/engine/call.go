@@ -67,6 +67,7 @@ type CallOptions struct {
 type Report struct {
 	Claim ownership.Claim
 	Owner string
+	Depth int
 }
 
 // Begin starts a call within the request or chain that ctx belongs to.
@@ -137,6 +138,7 @@ func (c *Call) Admit(now time.Time) (ownership.Reason, error) {
 	if c.granted { // what a milder mode let through is no retry of the chain
 		c.in.retries.Add(1)
 		c.dep.counters.retries.Add(1)
+		c.dep.sdk.counters.retriesByHop[min(c.in.hop, maxHop)].Add(1)
 	}
 	c.granted, c.funded, c.unlent = false, false, false
 	if c.attempts == 1 {
@@ -268,7 +270,7 @@ func (c *Call) Done(now time.Time) {
 		c.in.Tracker.Effect()
 	}
 	if c.outer != nil {
-		c.outer.reported.Store(&Report{Claim: r.Claim, Owner: r.Owner})
+		c.outer.reported.Store(&Report{Claim: r.Claim, Owner: r.Owner, Depth: r.Depth})
 		return
 	}
 	dep.breaker.Done(&c.permit, r.outcome())
@@ -351,6 +353,8 @@ type Result struct {
 	// Claim and Owner are the failure's; the owner of a failure without a claim is the dependency.
 	Claim ownership.Claim
 	Owner string
+	// Depth is how many hops below the owner is, 1 for the callee itself.
+	Depth int
 	// Effects says that the callee, or one below it, sent something that must not run twice.
 	Effects bool
 }
@@ -362,11 +366,11 @@ func (r *Result) Returned(ret otelprop.Return) {
 
 // Judge sets claim and owner once Failed is known.
 func (r *Result) Judge(dep *Dependency) {
-	r.Owner = dep.slug
+	r.Owner, r.Depth = dep.slug, 1
 	if r.HasReturn && r.Return.Claim != ownership.ClaimNone {
 		r.Claim = r.Return.Claim
 		if r.Return.Owner != "" {
-			r.Owner = r.Return.Owner
+			r.Owner, r.Depth = r.Return.Owner, 1+int(r.Return.Depth)
 		}
 	}
 }

@@ -21,6 +21,7 @@ type counters struct {
 	baggageDropped, learnedOtherwise                        atomic.Int64
 	rejects                                                 [len(otelprop.Rejects{})]atomic.Int64
 	claimsSent                                              [claimCount]atomic.Int64
+	retriesByHop                                            [maxHop + 1]atomic.Int64
 }
 
 // dependencyCounters are the numbers of one dependency.
@@ -48,6 +49,10 @@ type Totals struct {
 	Rejects map[string]int64
 	// ClaimsSent counts returns by claim.
 	ClaimsSent map[string]int64
+	// RetriesByHop counts retries made here by the hop's distance from the entry of its chain, 0 at the entry itself.
+	RetriesByHop map[int]int64
+	// LearnedOtherwise counts failures whose cause learned edges would have found elsewhere, while they only observe.
+	LearnedOtherwise int64
 	// Dependencies has the numbers of each dependency by name.
 	Dependencies map[string]DependencyTotals
 }
@@ -73,8 +78,8 @@ func (s *SDK) Totals() Totals {
 		Entries: c.entries.Load(), Callees: c.callees.Load(), Relayed: c.relayed.Load(), Orphans: c.orphans.Load(),
 		Unreadable: c.unreadable.Load(), NoPurse: c.noPurse.Load(), Minted: c.minted.Load(), Lost: c.lost.Load(),
 		Foreign: c.foreign.Load(), RepeatedGrants: c.repeatedGrants.Load(), HiddenRepeats: c.hiddenRepeats.Load(),
-		BaggageDropped: c.baggageDropped.Load(),
-		Rejects:        make(map[string]int64), ClaimsSent: make(map[string]int64),
+		BaggageDropped: c.baggageDropped.Load(), LearnedOtherwise: c.learnedOtherwise.Load(), RetriesByHop: make(map[int]int64),
+		Rejects: make(map[string]int64), ClaimsSent: make(map[string]int64),
 		Dependencies: make(map[string]DependencyTotals),
 	}
 	for i := range c.rejects {
@@ -85,6 +90,11 @@ func (s *SDK) Totals() Totals {
 	for i := range c.claimsSent {
 		if n := c.claimsSent[i].Load(); n != 0 {
 			t.ClaimsSent[ownership.Claim(i).String()] = n
+		}
+	}
+	for i := range c.retriesByHop {
+		if n := c.retriesByHop[i].Load(); n != 0 {
+			t.RetriesByHop[i] = n
 		}
 	}
 	for _, d := range s.all() {

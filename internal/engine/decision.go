@@ -348,12 +348,12 @@ func (c *Call) retried(owner string) bool {
 func (c *Call) Finish() *ownership.DeniedError {
 	d, r := &c.decision, &c.Result
 	f := &ownership.DeniedError{
-		Reason: d.Reason, Dependency: c.dep.name, Owner: r.Owner, Claim: c.claim(), Attempts: c.attempts, Status: r.Status,
+		Reason: d.Reason, Dependency: c.dep.name, Owner: r.Owner, OwnerDepth: r.Depth, Claim: c.claim(), Attempts: c.attempts, Status: r.Status,
 		RetryAfter: c.pace(), Operation: c.options.Operation, FailOpen: c.dep.failOpen,
 		FailClosed: c.dep.failClosed, Err: r.Err,
 	}
 	if f.Owner == "" {
-		f.Owner = c.dep.slug
+		f.Owner, f.OwnerDepth = c.dep.slug, 1
 	}
 	if !r.Canceled && c.outer == nil {
 		c.in.Tracker.Failed(f)
@@ -399,7 +399,7 @@ func (c *Call) claim() ownership.Claim {
 func (c *Call) Refuse(reason ownership.Reason, err error) {
 	if c.attempts == 0 {
 		c.before = c.in.held()
-		c.Result = Result{Err: err, Failed: true, Unsent: true, Owner: c.dep.slug}
+		c.Result = Result{Err: err, Failed: true, Unsent: true, Owner: c.dep.slug, Depth: 1}
 	}
 	c.giveBack()
 	c.decision.Reason, c.decision.protects = reason, reason.Protects()

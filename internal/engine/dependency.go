@@ -103,7 +103,7 @@ func (d *Dependency) Refusal(ctx context.Context) *ownership.DeniedError {
 	e := d.refused.Load()
 	if e == nil || e.Err != err {
 		e = &ownership.DeniedError{
-			Reason: ownership.ReasonBreakerOpen, Dependency: d.name, Owner: d.slug, Claim: ownership.ClaimUnclaimed,
+			Reason: ownership.ReasonBreakerOpen, Dependency: d.name, Owner: d.slug, OwnerDepth: 1, Claim: ownership.ClaimUnclaimed,
 			RetryAfter: d.profile.Breaker.OpenFor, FailOpen: d.failOpen, FailClosed: d.failClosed, Err: err,
 		}
 		d.refused.Store(e)

@@ -199,6 +199,7 @@ func (in *Inbound) Return(v ownership.Verdict) otelprop.Return {
 		Leaf:     in.callees.none(),
 		Effects:  v.Effects,
 		Owner:    v.Owner,
+		Depth:    uint8(min(max(v.Depth, 0), otelprop.MaxDepth)),
 	}
 }
 
