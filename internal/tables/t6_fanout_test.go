@@ -15,8 +15,8 @@ const (
 	made  = 400_000 // calls of each row through the SDK
 )
 
-// TestT6 makes k calls in parallel, all of which are needed. A dependency that its returns have shown to be a leaf is
-// lent nothing, so that the SDK's purse is a pool: it must reach what a pool reaches.
+// TestT6 makes k calls in parallel, all of which are needed. What a leaf is lent is home when somebody needs it,
+// and once its returns have shown that it is a leaf it is lent nothing: the purse is a pool, and must reach what a pool does.
 func TestT6_fan_outs_that_succeed_NoRace(t *testing.T) {
 	tab := newTable(t, "T6: share of fan-outs that succeed, and the most retries of one request")
 	defer tab.print()
