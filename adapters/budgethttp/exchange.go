@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/chainbudget/chainbudget-go/chainbudget"
@@ -53,10 +54,28 @@ func roundTrip(base http.RoundTripper, dep *engine.Dependency, req *http.Request
 		Replayable: replayable(req),
 		External:   x.external,
 	})
-	if outer := x.Outer(); outer != nil && outer.PassOn() {
-		return base.RoundTrip(req) // the layer above has written this attempt's wire and reads its return
+	if outer := x.Outer(); outer != nil && passOn(ctx, outer) {
+		// The layer above has written this attempt's wire and reads its return. A layer below passes it on likewise.
+		return base.RoundTrip(req.WithContext(context.WithValue(ctx, passKey{}, &pass{call: outer})))
 	}
 	return x.run()
+}
+
+// pass is the leave to pass a call's wire on, given from one inner layer to the next. It is of one request, so that a
+// repetition between two layers finds it used.
+type pass struct {
+	call *engine.Call
+	used atomic.Bool
+}
+
+type passKey struct{}
+
+// passOn reports whether a layer below outer sends the request as it is. It answers true once.
+func passOn(ctx context.Context, outer *engine.Call) bool {
+	if p, _ := ctx.Value(passKey{}).(*pass); p != nil && p.call == outer {
+		return !p.used.Swap(true)
+	}
+	return outer.PassOn()
 }
 
 // run makes attempts until one succeeds or a gate refuses.
