@@ -289,8 +289,8 @@ func (b *text) awaitClose(t testing.TB) {
 	t.Helper()
 	select {
 	case <-b.closed:
-	case <-time.After(enough):
-		t.Error("the body was never closed")
+	case <-time.After(2 * time.Second):
+		t.Error("the body was not closed within two seconds")
 	}
 }
 
