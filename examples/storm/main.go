@@ -85,7 +85,7 @@ func storm(ctx context.Context, s settings, stderr io.Writer) (n *numbers, err e
 			if p.Fault {
 				state = "FAULT"
 			}
-			text := fmt.Sprintf("incident %4.1f of %.0f s, %-7s: ledger load %.1f x before, %.1f x after", p.Elapsed.Seconds(), p.Whole.Seconds(), state, p.Before, p.After)
+			text := fmt.Sprintf("incident %4.1f/%.0f s %-7s ledger %.1fx before, %.1fx after", p.Elapsed.Seconds(), p.Whole.Seconds(), state, p.Before, p.After)
 			bar.show(chainShare+(1-chainShare)*float64(p.Elapsed)/float64(p.Whole), p.Fault != fault, text)
 			fault = p.Fault
 		})
@@ -94,6 +94,9 @@ func storm(ctx context.Context, s settings, stderr io.Writer) (n *numbers, err e
 		}
 	}
 	n.Complete, n.Warnings = ctx.Err() == nil, heard.all()
+	if mode := os.Getenv("CHAINBUDGET_MODE"); mode != "" {
+		n.Warnings = append(n.Warnings, fmt.Sprintf("CHAINBUDGET_MODE=%s is set, so that is the mode that was measured", mode))
+	}
 	return n, nil
 }
 

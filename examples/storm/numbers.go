@@ -15,7 +15,7 @@ type numbers struct {
 	Complete bool             `json:"complete"`
 	Chains   []chain.Result   `json:"chains"`
 	Incident *incident.Result `json:"incident"`
-	// Warnings is what the SDK had to say.
+	// Warnings is what the SDK warned of, and what else to know.
 	Warnings []string `json:"warnings"`
 }
 

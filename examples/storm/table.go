@@ -24,7 +24,7 @@ func (n *numbers) writeTables(w io.Writer) error {
 		b.WriteString(wrap(n.Incident.About()) + "\n")
 	}
 	for _, warning := range n.Warnings {
-		b.WriteString(wrap("The SDK warned: "+warning) + "\n")
+		b.WriteString(wrap("Warning: "+warning) + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
