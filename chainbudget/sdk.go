@@ -101,7 +101,7 @@ func New(service string, options ...Option) (*SDK, error) {
 		if err := sdk.engine().KeepEdges(set.edgesFile); err != nil {
 			problems = append(problems, err)
 			if set.strict {
-				return nil, errors.Join(problems...)
+				return nil, errors.Join(append(problems, sdk.Close())...)
 			}
 		}
 	}

@@ -48,6 +48,7 @@ var allowed = map[string][]allowance{
 
 	"chainbudget": {
 		{"internal/ctxkey", "puts the purse into the context"},
+		{"internal/edges", "what was learned, as values and as files"},
 		{"internal/engine", "the decision and the purse behind the public names"},
 		{"ownership", "claims in errors and decisions"},
 		{"profiles", "the catalog that New loads"},

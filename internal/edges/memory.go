@@ -196,6 +196,29 @@ func (t *Table) Save(path string) error {
 	return nil
 }
 
+// LoadAll reads several saved files, all of which must exist. On an error, which names every file that is not readable,
+// there are none.
+func LoadAll(paths ...string) ([]Memory, error) {
+	var (
+		all  []Memory
+		errs []error
+	)
+	for _, path := range paths {
+		_, err := os.Stat(path)
+		var m Memory
+		if err == nil {
+			m, err = Load(path)
+		} else {
+			err = fmt.Errorf("chainbudget: saved edges are not readable: %w", err)
+		}
+		all, errs = append(all, m), append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
 // Load reads a saved file. A file that does not exist is an empty memory.
 func Load(path string) (Memory, error) {
 	f, err := os.Open(path)
