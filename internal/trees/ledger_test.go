@@ -227,11 +227,3 @@ func (l *ledger) finish() []string {
 	}
 	return l.violations
 }
-
-// attempts is how many requests were sent below the entry.
-func (l *ledger) attempts() (n int) {
-	for _, sent := range l.sent {
-		n += sent
-	}
-	return n
-}

@@ -20,17 +20,16 @@ const firstSeed = 20260101
 
 // A census says how many trees were run, and in how many of them what happened.
 type census struct {
-	mu                                sync.Mutex
-	trees, hops, retries, calls, most int
-	depth                             int
-	saw                               [events]int
+	mu                          sync.Mutex
+	trees, retries, calls, most int
+	depth                       int
+	saw                         [events]int
 }
 
 func (c *census) add(l *ledger) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.trees++
-	c.hops += l.hops
 	c.retries += l.retries
 	c.calls += len(l.calls)
 	c.most = max(c.most, len(l.tree.nodes)-1)
