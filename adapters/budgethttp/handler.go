@@ -195,12 +195,23 @@ func (in *inbound) headersOut(status int) {
 	if !in.Owes() && !answer.Failed {
 		return
 	}
+	if answer.Failed {
+		in.ownPanic()
+	}
 	verdict := in.Verdict(in.r.Context(), answer)
 	if in.Owes() {
 		ret := in.Return(verdict)
 		var buf [otelprop.MaxReturn]byte
 		in.line[0] = string(ret.Append(buf[:0]))
 		header[otelprop.HTTPReturnHeader] = in.line[:]
+	}
+}
+
+// ownPanic takes a panic that a middleware further in answers as this service's own failure. Where no call failed it is that
+// already.
+func (in *inbound) ownPanic() {
+	if failed, _, exact := in.Tracker.Failures(); (exact || len(failed) > 0) && panicking() {
+		ownership.Own(in.r.Context())
 	}
 }
 
