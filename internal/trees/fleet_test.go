@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -408,10 +409,13 @@ func (e *running) call(ctx context.Context, i int, child *node) error {
 	case streamBody:
 		body = io.MultiReader(strings.NewReader("a stream"))
 	}
-	req, err := http.NewRequestWithContext(ctx, child.method, "http://"+f.host(child.service)+e.hop.ledger.tree.path(child), body)
+	req, err := http.NewRequestWithContext(ctx, child.method, "/", body)
 	if err != nil {
 		return err
 	}
+	// Set by hand: with so many requests, parsing their URLs would be a tenth of the time.
+	req.Host = f.host(child.service)
+	req.URL = &url.URL{Scheme: "http", Host: req.Host, Path: e.hop.ledger.tree.path(child)}
 	req.Header[callHeader] = []string{id.String()}
 	resp, err := f.transports[e.hop.node.service][child.service].RoundTrip(req)
 	if err != nil {
