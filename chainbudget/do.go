@@ -114,8 +114,8 @@ func runAttempt[T any](c *call, fn func(context.Context) (T, error)) (value T, e
 		c.attempt.Release()
 	}()
 	value, err = fn(c.attempt)
-	returned = true
 	c.judge(err)
+	returned = true // not before: a classifier may panic, too
 	c.Done(time.Now())
 	return value, err
 }
@@ -126,16 +126,22 @@ func (c *call) judge(err error) {
 		return
 	}
 	r := &c.Result
-	r.Err = err
-	if errors.Is(err, context.Canceled) && c.Parent().Err() == context.Canceled {
-		r.Canceled = true
-		return
+	if errors.Is(err, context.Canceled) {
+		switch {
+		case c.Parent().Err() == context.Canceled:
+			r.Err, r.Canceled = err, true
+			return
+		case c.attempt.Canceled() == engine.ErrAttemptTimeout:
+			// A context that fn derived from the attempt's reads as canceled when the attempt's time is over.
+			err = errors.Join(engine.ErrAttemptTimeout, err)
+		}
 	}
+	r.Err = err
 	r.Failed = true
 	r.Judge(c.Dependency())
 	if report := c.Reported(); report != nil { // an inner layer for the same dependency read the return
 		r.Claim, r.Owner, r.Depth = report.Claim, report.Owner, report.Depth
-	} else if f, ok := errors.AsType[*DeniedError](err); ok { // another call inside the function failed
+	} else if f, ok := errors.AsType[*DeniedError](err); ok && f != nil { // another call inside the function failed
 		r.Claim, r.Owner, r.Depth = f.Claim, f.Owner, f.OwnerDepth
 	}
 	if c.classify != nil {

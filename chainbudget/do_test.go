@@ -3,6 +3,7 @@ package chainbudget_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"runtime"
@@ -279,4 +280,52 @@ func TestAttemptFromContext(t *testing.T) {
 
 func TestRetryable_nil(t *testing.T) {
 	assert.NoError(t, chainbudget.Retryable(nil))
+}
+
+// What Denied returns for a response that is no failure is a nil *DeniedError; an error that wraps it is an error like any
+// other.
+func TestRegression_do_takes_an_error_that_wraps_a_nil_DeniedError(t *testing.T) {
+	rec := chainbudgettest.New(t, chainbudgettest.Catalog(doCatalog))
+	var none *chainbudget.DeniedError
+	for name, err := range map[string]error{"wrapped": fmt.Errorf("answered 503: %w", none), "bare": none} {
+		runs, got := run(started(t, rec), rec.Dependency("dep", "plain"), 9, err, chainbudget.Idempotent())
+		require.Equal(t, 1, runs, name)
+		var denied *chainbudget.DeniedError
+		require.ErrorAs(t, got, &denied, name)
+		require.Equal(t, ownership.ReasonNotRetryable, denied.Reason, name)
+	}
+}
+
+// A context that fn derives from the attempt's, as database drivers do, reads as canceled when the attempt's time is over.
+// That is a timeout all the same.
+func TestRegression_an_attempt_timeout_is_retried_whatever_context_fn_waits_on(t *testing.T) {
+	derive := map[string]func(context.Context) (context.Context, context.CancelFunc){
+		"itself": func(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} },
+		"cancel": context.WithCancel,
+		"timeout": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Hour)
+		},
+	}
+	for name, with := range derive {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rec := chainbudgettest.New(t, chainbudgettest.Catalog(doCatalog))
+				ctx, end := chainbudget.Start(t.Context(), rec.SDK)
+				defer end()
+				runs := 0
+				err := chainbudget.Do(ctx, rec.Dependency("dep", "plain"), func(ctx context.Context) error {
+					runs++
+					ctx, cancel := with(ctx)
+					defer cancel()
+					<-ctx.Done()
+					return ctx.Err()
+				}, chainbudget.Idempotent())
+				require.Equal(t, 4, runs)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				var denied *chainbudget.DeniedError
+				require.ErrorAs(t, err, &denied)
+				require.True(t, denied.Timeout())
+			})
+		})
+	}
 }

@@ -224,7 +224,14 @@ func (x *exchange) try(now time.Time, body io.ReadCloser) (*http.Response, error
 	if req.Close && !x.req.Close {
 		base = onNewConnection(base)
 	}
+	returned := false
+	defer func() {
+		if !returned { // base panicked, or ended its goroutine
+			x.abandon()
+		}
+	}()
 	resp, err := base.RoundTrip(req)
+	returned = true
 	unblock()
 	a.Disarm()
 	switch {
@@ -250,6 +257,14 @@ func (x *exchange) try(now time.Time, body io.ReadCloser) (*http.Response, error
 		a.Release()
 	}
 	return resp, err
+}
+
+// abandon settles an attempt of which nothing more will be heard: its lease is lost and its permit comes back.
+func (x *exchange) abandon() {
+	x.Result.Failed = true
+	x.Result.Judge(x.Dependency())
+	x.Done(time.Now())
+	x.current.Release()
 }
 
 // unblockBody closes a streaming body when the attempt's time is over: net/http's HTTP/1 waits for a Read of it that may

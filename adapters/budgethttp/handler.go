@@ -74,7 +74,9 @@ func (m *nestedMark) Value(key any) any {
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
-	if outer, _ := ctx.Value(nestedKey{}).(*inbound); outer != nil && outer.sdk == h.sdk {
+	// The outermost has stripped the request: one that brings a header was sent since, by a call within this process.
+	sent := len(r.Header[otelprop.HTTPRequestHeader]) > 0
+	if outer, _ := ctx.Value(nestedKey{}).(*inbound); outer != nil && outer.sdk == h.sdk && !sent {
 		h.next.ServeHTTP(w, r)
 		return
 	}

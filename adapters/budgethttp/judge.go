@@ -34,7 +34,7 @@ func (x *exchange) judgeError(a *attempt, err error) {
 	cause := a.Canceled()
 	switch parent := x.Parent().Err(); {
 	case parent == context.Canceled && cause == nil:
-		r.Canceled = true
+		r.Canceled, r.Unsent = true, a.neverLeft()
 		return
 	case parent != nil: // in flight when the deadline passed: it did fail
 		r.Failed, r.Retryable, r.Unsent = true, true, a.neverLeft()
