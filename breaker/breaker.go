@@ -115,11 +115,14 @@ func (b *Breaker) Name() string {
 
 // Allow admits an attempt, or refuses it with an [*OpenError]. Every Permit must come back through Done; a probe that
 // does not is given up after the probe timeout.
-func (b *Breaker) Allow() (Permit, error) {
+func (b *Breaker) Allow() (Permit, error) { return b.AllowAt(time.Now()) }
+
+// AllowAt is Allow for a caller that has just read the clock: at is what time.Now returned.
+func (b *Breaker) AllowAt(at time.Time) (Permit, error) {
 	if b == nil {
 		return Permit{}, nil
 	}
-	now := b.now()
+	now := max(0, at.Sub(b.base))
 	switch p := b.phase(); p.state {
 	case Closed:
 		return Permit{phase: p, block: p.ring.At(now - p.start)}, nil

@@ -109,14 +109,14 @@ func runAttempt[T any](c *call, fn func(context.Context) (T, error)) (value T, e
 		if !returned {
 			c.Result.Failed = true
 			c.Result.Judge(c.Dependency())
-			c.Done(time.Now())
+			c.Done(c.Now())
 		}
 		c.attempt.Release()
 	}()
 	value, err = fn(c.attempt)
 	c.judge(err)
 	returned = true // not before: a classifier may panic, too
-	c.Done(time.Now())
+	c.Done(c.Now())
 	return value, err
 }
 
@@ -153,7 +153,7 @@ func (c *call) judge(err error) {
 
 // again decides about another attempt and waits for it.
 func (c *call) again() bool {
-	return c.Decide(time.Now()) && c.Await() && c.Backoff()
+	return c.Decide(c.Now()) && c.Await() && c.Backoff()
 }
 
 // transient reports whether an error is a timeout, a refused or reset connection, or marked by Retryable.

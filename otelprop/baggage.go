@@ -94,33 +94,58 @@ func HasMember(lines []string) bool {
 // I6: what has not been looked at must not leave. So everything after the last whole member within the first
 // [MaxBaggageBytes] bytes, over all lines, is removed too, and found is true.
 func StripBaggage(lines []string) (kept []string, found bool) {
-	if !HasMember(lines) {
-		return lines, false
-	}
 	w := newWindow()
-	for _, line := range lines {
+	for i, line := range lines {
 		in, whole := w.next(line)
+		start, end, ours := findMember(in, 0)
+		if !found {
+			if whole && !ours {
+				continue
+			}
+			found = true
+			for _, before := range lines[:i] {
+				if !blank(before) {
+					kept = append(kept, before)
+				}
+			}
+		}
 		if !whole {
 			in = strings.Clone(in) // or 8 KiB would hold a line of any length in memory
 		}
-		if in = withoutOurs(in); in != "" {
+		if ours {
+			in = withoutOurs(in, start, end)
+		}
+		if !blank(in) {
 			kept = append(kept, in)
 		}
 		if !whole {
 			break
 		}
 	}
+	if !found {
+		return lines, false
+	}
 	return kept, true
 }
 
-// withoutOurs returns line without members of ours: a part of it where they stand at its ends, else a copy.
-func withoutOurs(line string) string {
+// blank reports whether a line holds no member.
+func blank(line string) bool {
+	for i := range len(line) {
+		if c := line[i]; c != ',' && !isSpace(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// withoutOurs returns line without members of ours, of which line[start:end] is the first: a part of it where they stand
+// at its ends, else a copy.
+func withoutOurs(line string, start, end int) string {
 	var (
 		only   string          // the first run of foreign members
 		joined strings.Builder // all of them, once there are two
 	)
-	for from := 0; from < len(line); {
-		start, end, ok := findMember(line, from)
+	for from, ok := 0, true; from < len(line); start, end, ok = findMember(line, from) {
 		if !ok {
 			start, end = len(line)+1, len(line)
 		}
@@ -141,10 +166,7 @@ func withoutOurs(line string) string {
 		from = end + 1
 	}
 	if joined.Len() > 0 {
-		only = joined.String()
-	}
-	if strings.Trim(only, ", \t") == "" {
-		return ""
+		return joined.String()
 	}
 	return only
 }

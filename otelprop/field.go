@@ -14,10 +14,8 @@ type Nonce uint32
 func (n Nonce) String() string { return string(n.append(make([]byte, 0, nonceLen))) }
 
 func (n Nonce) append(dst []byte) []byte {
-	for shift := 28; shift >= 0; shift -= 4 {
-		dst = append(dst, hexDigits[n>>shift&0xf])
-	}
-	return dst
+	const h = hexDigits
+	return append(dst, h[n>>28], h[n>>24&0xf], h[n>>20&0xf], h[n>>16&0xf], h[n>>12&0xf], h[n>>8&0xf], h[n>>4&0xf], h[n&0xf])
 }
 
 // parseNonce reads exactly 8 lower-case hexadecimal digits. Upper case is refused: a nonce has one spelling.
@@ -25,25 +23,43 @@ func parseNonce(s string) (n Nonce, ok bool) {
 	if len(s) != nonceLen {
 		return 0, false
 	}
+	bad := uint8(0)
 	for i := range nonceLen {
-		c := s[i]
-		switch {
-		case '0' <= c && c <= '9':
-			c -= '0'
-		case 'a' <= c && c <= 'f':
-			c -= 'a' - 10
-		default:
-			return 0, false
-		}
-		n = n<<4 | Nonce(c)
+		v := hexValues[s[i]]
+		bad |= v
+		n = n<<4 | Nonce(v&0xf)
+	}
+	if bad >= notHex {
+		return 0, false
 	}
 	return n, true
 }
 
+// notHex is the value of a byte that is no lower-case hexadecimal digit.
+const notHex = 0x10
+
+// hexValues are the values of the hexadecimal digits, by byte.
+var hexValues = func() (values [256]uint8) {
+	for c := range values {
+		values[c] = notHex
+	}
+	for v := range len(hexDigits) {
+		values[hexDigits[v]] = uint8(v)
+	}
+	return values
+}()
+
 // parseCount reads a canonical decimal number of 0 to 99: ASCII digits, no sign, no leading zero.
 func parseCount(s string) (n uint8, ok bool) {
-	v, ok := parseDecimal(s, 2)
-	return uint8(v), ok // at most 99
+	switch len(s) {
+	case 1:
+		n = s[0] - '0'
+		return n, n <= 9
+	case 2:
+		tens, ones := s[0]-'0', s[1]-'0'
+		return tens*10 + ones, tens-1 <= 8 && ones <= 9
+	}
+	return 0, false
 }
 
 // parseDecimal reads a canonical decimal number of at most maxDigits digits.

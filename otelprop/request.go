@@ -98,21 +98,27 @@ func parseCore(s string) (c core, why Reject, ok bool) {
 
 // found collects what the members, or the header lines, of one request say.
 type found struct {
-	first core  // the first valid one: all but the grant comes from it
-	grant uint8 // the smallest valid grant
-	valid bool  // at least one is valid
-	any   bool  // at least one is there
-	long  bool  // the first valid one is part of a line longer than maxPinned
+	first core   // the first valid one: all but the grant comes from it
+	text  string // what it was read from
+	grant uint8  // the smallest valid grant
+	valid bool   // at least one is valid
+	any   bool   // at least one is there
+	long  bool   // the first valid one is part of a line longer than maxPinned
 }
 
-func (f *found) add(s string, rejects *Rejects) {
+// add reads one of them. A header line mostly says what the member says, which known has then read already.
+func (f *found) add(s string, known *found, rejects *Rejects) {
 	f.any = true
+	if known != nil && known.valid && !known.long && !f.valid && known.text == s {
+		f.first, f.text, f.grant, f.valid = known.first, s, known.first.grant, true
+		return
+	}
 	c, why, ok := parseCore(s)
 	switch {
 	case !ok:
 		rejects.add(why)
 	case !f.valid:
-		f.first, f.grant, f.valid = c, c.grant, true
+		f.first, f.text, f.grant, f.valid = c, s, c.grant, true
 	default:
 		f.grant = min(f.grant, c.grant)
 	}
@@ -134,7 +140,7 @@ func ReadRequest(baggage, header []string, maxBudget int) (Request, Rejects) {
 		lines   found
 	)
 	readMembers(baggage, &members, &rejects)
-	params := readHeader(header, &lines, &rejects)
+	params := readHeader(header, &lines, &members, &rejects)
 
 	var r Request
 	switch {
@@ -187,7 +193,7 @@ func readMembers(baggage []string, members *found, rejects *Rejects) {
 				rejects.add(RejectTooLong)
 			} else {
 				had := members.valid
-				members.add(value, rejects)
+				members.add(value, nil, rejects)
 				members.long = members.long || !had && members.valid && len(line) > maxPinned
 			}
 			from = end + 1
@@ -199,7 +205,7 @@ func readMembers(baggage []string, members *found, rejects *Rejects) {
 }
 
 // readHeader reads the header lines and returns the parameters of the only line, "" if there are several.
-func readHeader(header []string, lines *found, rejects *Rejects) (params string) {
+func readHeader(header []string, lines, members *found, rejects *Rejects) (params string) {
 	for _, line := range header[:min(len(header), MaxHeaderLines)] {
 		if len(line) > MaxHeader {
 			lines.any = true
@@ -210,7 +216,7 @@ func readHeader(header []string, lines *found, rejects *Rejects) (params string)
 		if strings.IndexByte(line, ',') < 0 {
 			value, params, _ = strings.Cut(line, ";")
 		}
-		lines.add(trimSpace(value), rejects)
+		lines.add(trimSpace(value), members, rejects)
 	}
 	if len(header) > MaxHeaderLines {
 		// A line that nobody read may hold any smaller grant, and duplicates must only lower it.
@@ -227,11 +233,9 @@ func readHeader(header []string, lines *found, rejects *Rejects) (params string)
 // counts.
 func (r *Request) readParams(params string) {
 	for params != "" {
-		var param string
-		param, params, _ = strings.Cut(params, ";")
-		name, value, _ := strings.Cut(param, "=")
-		value = trimSpace(value)
-		switch trimSpace(name) {
+		var name, value string
+		name, value, params = cutParam(params)
+		switch name {
 		case "caller":
 			if isSlug(value, MaxCaller) {
 				r.Caller = value
@@ -241,8 +245,8 @@ func (r *Request) readParams(params string) {
 				r.Attempt = n
 			}
 		case "profile":
-			if profile, digest, _ := strings.Cut(value, "@"); isProfile(profile, digest) {
-				r.Profile, r.Digest = profile, digest
+			if at := len(value) - DigestLen - 1; at > 0 && value[at] == '@' && isProfile(value[:at], value[at+1:]) {
+				r.Profile, r.Digest = value[:at], value[at+1:]
 			}
 		case "timeout":
 			if ms, ok := parseDecimal(value, 6); ok && ms > 0 && ms <= MaxTimeoutMillis {
@@ -250,6 +254,24 @@ func (r *Request) readParams(params string) {
 			}
 		}
 	}
+}
+
+// cutParam cuts the next parameter off. It goes over the bytes once: parameters are too short for a search.
+func cutParam(s string) (name, value, rest string) {
+	param, equals := s, -1
+	for i := range len(s) {
+		if s[i] == ';' {
+			param, rest = s[:i], s[i+1:]
+			break
+		}
+		if s[i] == '=' && equals < 0 {
+			equals = i
+		}
+	}
+	if equals < 0 {
+		return trimSpace(param), "", rest
+	}
+	return trimSpace(param[:equals]), trimSpace(param[equals+1:]), rest
 }
 
 func isProfile(profile, digest string) bool {
@@ -270,6 +292,32 @@ func isProfile(profile, digest string) bool {
 // digest does not fit the grammar: a shortened name would be the name of another profile. It does not allocate when
 // dst has room and the slugs are valid.
 func (r *Request) AppendWire(dst []byte) (out []byte, memberLen int) {
+	dst, memberLen = r.appendMember(dst)
+	dst = appendCaller(dst, r.Caller)
+	dst = r.appendAttempt(dst)
+	dst = appendProfile(dst, r.Profile, r.Digest)
+	return r.appendTimeout(dst), memberLen
+}
+
+// Params are the parameters that all requests of one caller with one profile share, checked and spelled once. The zero
+// value says nothing.
+type Params struct{ caller, profile string }
+
+// NewParams returns the parameters of a caller and its profile, by the rules of [Request.AppendWire].
+func NewParams(caller, profile, digest string) Params {
+	return Params{caller: string(appendCaller(nil, caller)), profile: string(appendProfile(nil, profile, digest))}
+}
+
+// AppendWireWith is [Request.AppendWire] with the Caller, Profile and Digest of p in place of r's own.
+func (r *Request) AppendWireWith(dst []byte, p *Params) (out []byte, memberLen int) {
+	dst, memberLen = r.appendMember(dst)
+	dst = append(dst, p.caller...)
+	dst = r.appendAttempt(dst)
+	dst = append(dst, p.profile...)
+	return r.appendTimeout(dst), memberLen
+}
+
+func (r *Request) appendMember(dst []byte) (out []byte, memberLen int) {
 	start := len(dst)
 	dst = append(dst, MemberKey+"="+version...)
 	limit := min(r.Limit, MaxTokens)
@@ -282,27 +330,41 @@ func (r *Request) AppendWire(dst []byte) (out []byte, memberLen int) {
 	dst = r.Nonce.append(dst)
 	dst = append(dst, '.')
 	dst = append(dst, Slug(r.Entry, MaxEntry)...)
-	memberLen = len(dst) - start
+	return dst, len(dst) - start
+}
 
-	if r.Caller != "" {
-		dst = append(dst, ";caller="...)
-		dst = append(dst, Slug(r.Caller, MaxCaller)...)
+func appendCaller(dst []byte, caller string) []byte {
+	if caller == "" {
+		return dst
 	}
-	if r.Attempt != 0 {
-		dst = append(dst, ";attempt="...)
-		dst = appendCount(dst, min(r.Attempt, MaxAttempt))
+	dst = append(dst, ";caller="...)
+	return append(dst, Slug(caller, MaxCaller)...)
+}
+
+func (r *Request) appendAttempt(dst []byte) []byte {
+	if r.Attempt == 0 {
+		return dst
 	}
-	if isProfile(r.Profile, r.Digest) {
-		dst = append(dst, ";profile="...)
-		dst = append(dst, r.Profile...)
-		dst = append(dst, '@')
-		dst = append(dst, r.Digest...)
+	dst = append(dst, ";attempt="...)
+	return appendCount(dst, min(r.Attempt, MaxAttempt))
+}
+
+func appendProfile(dst []byte, profile, digest string) []byte {
+	if !isProfile(profile, digest) {
+		return dst
 	}
-	if r.Timeout != 0 {
-		dst = append(dst, ";timeout="...)
-		dst = strconv.AppendInt(dst, min(max(r.Timeout.Milliseconds(), 1), MaxTimeoutMillis), 10)
+	dst = append(dst, ";profile="...)
+	dst = append(dst, profile...)
+	dst = append(dst, '@')
+	return append(dst, digest...)
+}
+
+func (r *Request) appendTimeout(dst []byte) []byte {
+	if r.Timeout == 0 {
+		return dst
 	}
-	return dst, memberLen
+	dst = append(dst, ";timeout="...)
+	return strconv.AppendInt(dst, min(max(r.Timeout.Milliseconds(), 1), MaxTimeoutMillis), 10)
 }
 
 // Member returns the baggage member, with its key.

@@ -54,6 +54,11 @@ func TestRequest_Write(t *testing.T) {
 			assert.Equal(t, tt.member, tt.r.Member())
 			assert.Equal(t, tt.header, tt.r.Header())
 			checkRoundTrip(t, tt.r)
+			params, other := NewParams(tt.r.Caller, tt.r.Profile, tt.r.Digest), tt.r
+			other.Caller, other.Profile, other.Digest = "other", "other", "0badcafe"
+			wire, memberLen := other.AppendWireWith([]byte("before"), &params)
+			assert.Equal(t, "before"+MemberKey+"="+tt.header, string(wire))
+			assert.Len(t, tt.member, memberLen)
 		})
 	}
 }

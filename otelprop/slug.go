@@ -26,7 +26,7 @@ func Slug(name string, limit int) string {
 	for name != "" && len(slug) < limit {
 		c, size := name[0], 1
 		switch {
-		case isSlugByte(c):
+		case slugBytes[c]:
 		case 'A' <= c && c <= 'Z':
 			c += 'a' - 'A'
 		default:
@@ -45,13 +45,17 @@ func isSlug(s string, limit int) bool {
 		return false
 	}
 	for i := range len(s) {
-		if !isSlugByte(s[i]) {
+		if !slugBytes[s[i]] {
 			return false
 		}
 	}
 	return true
 }
 
-func isSlugByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_' || c == '-'
-}
+// slugBytes is a slug's alphabet: every entry and owner is looked at byte by byte.
+var slugBytes = func() (in [256]bool) {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyz0123456789_-") {
+		in[c] = true
+	}
+	return in
+}()

@@ -247,7 +247,7 @@ func (x *exchange) try(now time.Time, body io.ReadCloser) (*http.Response, error
 			x.TalkedTo(peer)
 		}
 	}
-	x.Done(time.Now())
+	x.Done(x.Now())
 	if resp != nil {
 		if resp.Request == nil {
 			resp.Request = req
@@ -302,7 +302,6 @@ func (x *exchange) prepare(a *attempt, now time.Time, body io.ReadCloser) *http.
 	header := copyHeader(x.req.Header)
 	if x.external {
 		stripHeader(header)
-		delete(header, otelprop.HTTPReturnHeader)
 		parent = stripContext(parent) // an instrumented transport below would write the baggage that it finds there
 	} else {
 		left := limit
@@ -351,7 +350,6 @@ func (x *exchange) write(a *attempt, header http.Header, parent context.Context,
 	}
 	header[otelprop.HTTPRequestHeader] = a.values[0:1:1]
 	header[otelprop.HTTPBaggageHeader] = a.values[1:2:2]
-	delete(header, otelprop.HTTPReturnHeader)
 	if x.Dependency().Mesh() == profiles.MeshEnvoy {
 		header["X-Envoy-Max-Retries"] = envoyNoRetries
 	}

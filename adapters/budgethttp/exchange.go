@@ -129,7 +129,7 @@ func (x *exchange) letReplay() bool {
 // again decides about another attempt, takes the body that it will send, gives up the response of the failed one, and
 // sleeps. Until it knows that there is a next attempt it leaves the response alone.
 func (x *exchange) again(resp *http.Response) (body io.ReadCloser, ok bool) {
-	if x.Inner() || !x.Decide(time.Now()) || !x.Await() {
+	if x.Inner() || !x.Decide(x.Now()) || !x.Await() {
 		return nil, false
 	}
 	body, err := x.rewind()

@@ -9,10 +9,13 @@ import (
 
 // copyHeader returns a map of its own with room for what an attempt writes. The values are shared, but cut to their
 // length, so that an append below copies. Keys that differ from the canonical ones only in case are folded into them:
-// HTTP would send both.
+// HTTP would send both. A return is left out: it is not a request's.
 func copyHeader(from http.Header) http.Header {
 	to := make(http.Header, len(from)+2)
 	for k, v := range from {
+		if k == otelprop.HTTPReturnHeader {
+			continue
+		}
 		if canonical := ours(k); canonical != k {
 			if have := to[canonical]; have != nil {
 				v = append(append([]string(nil), have...), v...)

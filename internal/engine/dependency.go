@@ -24,7 +24,7 @@ type Dependency struct {
 	inCode     profiles.Name
 	pinned     bool
 	profile    *profiles.Profile
-	digest     string
+	params     otelprop.Params // what the wire of each attempt says
 	mode       profiles.Mode
 	disabled   bool
 	external   profiles.Placement
@@ -53,7 +53,7 @@ type hostVerdict struct {
 func newDependency(s *SDK, name string, inCode profiles.Name, e profiles.Effective) *Dependency {
 	d := &Dependency{
 		sdk: s, name: name, slug: otelprop.Slug(name, maxEntrySlug), inCode: inCode, pinned: e.Pinned, profile: e.Profile,
-		digest: e.Profile.Digest(), mode: e.Mode, disabled: e.RetriesDisabled, external: e.External,
+		params: otelprop.NewParams(s.callerSlug, string(e.Profile.Name), e.Profile.Digest()), mode: e.Mode, disabled: e.RetriesDisabled, external: e.External,
 		failOpen: e.OnFailure == profiles.OnFailureOpen, failClosed: e.OnFailure == profiles.OnFailureClosed, mesh: e.Mesh, breaker: breaker.New(name, e.Profile.Breaker, nil),
 		deposit: int64(e.Profile.Budget.Ratio*wholeToken + 0.5),
 	}
