@@ -1,7 +1,5 @@
 package chainbudget
 
-import "github.com/chainbudget/chainbudget-go/internal/engine"
-
 // Totals is one reading of an SDK's numbers since [New]. The values are read one after the other: a reading under load
 // is not one moment.
 type Totals struct {
@@ -57,5 +55,3 @@ func (s *SDK) Totals() Totals {
 		Dependencies: dependencies,
 	}
 }
-
-var _ = engine.DependencyTotals(DependencyTotals{}) // the two are one shape

@@ -36,16 +36,16 @@ type Chain struct {
 	Mode         Mode          // of all dependencies that set none; never ModeInherit; default enforce
 	Unknown      Verdict       // whose failure it is when nothing tells; default compare
 	Learn        Learning      // whether learned edges decide; default observe
-	Holdout      float64       // share of ownership's refusals that are let through to measure them, 0 to 1; default 0
-	ProcessLimit int           // retries a minute of the whole process: 0 to 1000000; 0 = no limit
-	Grace        time.Duration // how long a digest of the previous catalog counts as older: 0 to 168 h; default 1 h
+	Holdout      float64       // checked, no effect yet: share of ownership's refusals let through to measure them, 0 to 1; default 0
+	ProcessLimit int           // process_budget: retries a minute of the whole process, 0 to 1000000; 0 = no limit
+	Grace        time.Duration // checked, no effect yet: how long a digest of the previous catalog counts as older: 0 to 168 h; default 1 h
 }
 
 // Dependency is what the catalog says about a named thing that services call.
 type Dependency struct {
 	Name      string
 	Profile   Name      // the profile that every caller must use; "" = the one named in code
-	Owner     string    // the team to ask
+	Owner     string    // the team to ask, for people who read the catalog; not the owner of a failure
 	OnFailure OnFailure // whether its failure is its caller's
 	Hosts     []string  // exact hosts or "*.suffix", lower-case, each with a port or without
 	External  Placement // as declared; the profile's External is not part of it

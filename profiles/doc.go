@@ -21,6 +21,31 @@
 // contradict each other, anchors, aliases, tags, and bare yes, no, on and off are errors, all listed at once. No value is
 // corrected silently. Loading the same values always gives the same [Profile.Digest], however they are spelled.
 //
+// This file has every key once; the ranges and defaults stand at the fields of [Chain], [Profile], [Dependency] and
+// [Service], whose names are those of the keys, but for [Chain.ProcessLimit]:
+//
+//	version: 1
+//	chain: {mode: observe, budget: 3, max_budget: 10, orphan_budget: 1, process_budget: 0, deadlines: propagate,
+//	  unknown: compare, learn: observe, holdout: 0%, grace: 1h}
+//	profiles:
+//	  ledger-write:
+//	    extends: write-path
+//	    retry: {max_attempts: 2, statuses: [429, 503], attempt_timeout: 2s, reserve: 0, repeats: count, missing: retry}
+//	    backoff: {base: 200ms, throttled_base: 1s, cap: 20s, hint: add}
+//	    budget: {kind: ratio, ratio: 10%, fund: successes, burst: 10} # kind: quota has cost and throttled_cost
+//	    breaker: {window: 10s, failure_ratio: 30%, min_requests: 20, open_for: 5s, probes: 3, probe_timeout: 5s}
+//	    hedge: disabled # as budget and breaker can be; else {after: 50ms, max: 1}
+//	    availability_floor: 60%
+//	    external: false
+//	dependencies:
+//	  payments: {profile: ledger-write, owner: team-ledger, on_failure: closed, hosts: ["payments.internal"],
+//	    external: false, mesh: envoy, mode: enforce}
+//	services:
+//	  checkout: {routes: {"POST /checkout": {budget: 5}}} # an entry's
+//	  payments-api: {serves: [payments], idempotent: ["GET /balance/{id}"], failure_statuses: [500, 502, 503, 504]}
+//	internal_hosts: ["*.corp.example.com", "10.0.0.0/8"]
+//	overrides: {retries: disabled, dependencies: {payments: {retries: disabled}}}
+//
 // The package does not retry, sleep, watch files, or know HTTP clients; it imports the standard library and a YAML
 // parser. Loaded catalogs are immutable and may be read from any number of goroutines.
 package profiles

@@ -45,7 +45,7 @@ func LoadFile(path string) (*Catalog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("chainbudget: catalog: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("chainbudget: catalog: %w", err)

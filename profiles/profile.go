@@ -62,8 +62,8 @@ func (r *Retry) Attempts() int {
 	return max(1, r.MaxAttempts)
 }
 
-// Budget is the bucket of retry tokens that all calls of one process to one dependency share. The zero value is no
-// bucket.
+// Budget is the bucket of retries that all calls of one process to one dependency share, beside the tokens of each chain.
+// The zero value is no bucket.
 type Budget struct {
 	Kind BudgetKind
 
@@ -96,6 +96,7 @@ type Breaker struct {
 func (b Breaker) Enabled() bool { return b.Window > 0 }
 
 // Hedge sets additional attempts that start before the first has failed; idempotent calls only. The zero value is off.
+// It is checked and no hedge is sent yet: all that it does is that attempts of the profile lend nothing.
 type Hedge struct {
 	After time.Duration // wait before each hedge: 1 ms to 1 min
 	Max   int           // hedges of one call, each one of its attempts: 1 to 9, and below MaxAttempts; 0 = off

@@ -90,7 +90,7 @@ type Verdict uint8
 
 // The last resorts.
 const (
-	VerdictCompare Verdict = iota // compare failure rates; ties blame downstream
+	VerdictCompare Verdict = iota // under LearnEnforce the failure rates decide; ties, and without it all failures, blame downstream
 	VerdictClaim                  // it is ours
 )
 

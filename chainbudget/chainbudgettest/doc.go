@@ -6,6 +6,12 @@
 //	...
 //	if got := rec.Reasons(); !slices.Contains(got, ownership.ReasonNotIdempotent) { ... }
 //
-// By default every backoff lasts no time, the mode is enforce whatever the environment says, and a name or a profile
-// that does not exist fails the test. A Recorder may be used by many goroutines at once.
+// By default every backoff lasts no time, the mode is the catalog's (enforce in the embedded one) whatever the environment
+// says, and a name or a profile that does not exist fails the test. A Recorder may be used by many goroutines at once.
+//
+// A call whose context belongs to no request has the one token of an orphan, and so one retry. Begin a chain for it where a
+// test needs more:
+//
+//	ctx, end := chainbudget.Start(t.Context(), rec.SDK)
+//	defer end()
 package chainbudgettest
