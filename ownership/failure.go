@@ -20,7 +20,8 @@ type DeniedError struct {
 	// OwnerDepth is how many hops below this one the owner is, as far as returns told: 1 is the direct callee, 0 is not
 	// known.
 	OwnerDepth int
-	// Claim is what goes up if this failure causes the hop's own: claimed, unclaimed or stop.
+	// Claim is what goes up if this failure causes the hop's own: claimed, unclaimed or stop. It is none for a call that was
+	// canceled for a reason other than time: that is no failure, and causes none.
 	Claim Claim
 	// Attempts is how many attempts went out; 0 means that the call was refused here, before the first.
 	Attempts int

@@ -96,6 +96,9 @@ func (t *Tracker) cause(service string, learned func(*DeniedError) (bool, string
 	if t.exact.Load() {
 		v := Verdict{Claim: ClaimClaimed, Owner: service, Why: "exact: the error wraps no failed call"}
 		for _, f := range t.causes {
+			if f.Claim == ClaimNone {
+				continue // canceled: the error says why nothing came, not what failed
+			}
 			v.add(f, "exact: the error wraps the failed call to "+f.Dependency)
 		}
 		return v

@@ -278,12 +278,44 @@ func withWriter(r *http.Request, w http.ResponseWriter) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), writerKey{}, w))
 }
 
-// Canceled says nothing either: what was canceled for another reason than time is no failure, and causes nothing.
+// What was canceled for another reason than time is no failure, and the cause of none, also where a handler returns its
+// error: as when the first failure of several calls ends the others.
 func TestOwnership_a_canceled_call_causes_nothing(t *testing.T) {
-	o := newOwning(t, ledgerFails, swallowing(func(o *owning, r *http.Request) error {
-		ctx, cancel := context.WithCancel(r.Context())
-		cancel()
-		return o.fetch(ctx, http.MethodGet, "/")
-	}))
-	told(t, o.asked(t, 3), ownership.ClaimClaimed, "caller")
+	hanging := make(chan struct{}, 1)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/hang", func(_ http.ResponseWriter, r *http.Request) {
+		hanging <- struct{}{}
+		<-r.Context().Done()
+	})
+	mux.Handle("/", ledgerFails)
+	for how, wrap := range map[string]func(func(*owning, *http.Request) error) func(*owning) http.Handler{
+		"wrapped": exactly, "swallowed": swallowing,
+	} {
+		for _, fails := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/beside_a_failure_%t", how, fails), func(t *testing.T) {
+				o := newOwning(t, mux, wrap(func(o *owning, r *http.Request) error {
+					ctx, cancel := context.WithCancel(r.Context())
+					canceled := make(chan error)
+					go func() { canceled <- o.fetch(ctx, http.MethodPut, "/hang") }()
+					<-hanging
+					var failed error
+					if fails {
+						failed = oneGet(o, r)
+					}
+					cancel()
+					err := <-canceled
+					var denied *chainbudget.DeniedError
+					if !errors.As(err, &denied) || denied.Claim != ownership.ClaimNone || !errors.Is(err, context.Canceled) {
+						t.Errorf("the canceled call ends with %v, want one that is canceled and claims nothing", err)
+					}
+					return errors.Join(err, failed)
+				}), onePolicy)
+				if fails {
+					told(t, o.asked(t, 3), ownership.ClaimClaimed, "ledger")
+				} else {
+					told(t, o.asked(t, 3), ownership.ClaimClaimed, "caller")
+				}
+			})
+		}
+	}
 }

@@ -16,7 +16,7 @@ import (
 type Decision struct {
 	// Reason is [ownership.ReasonAllowed], or the gate that refused.
 	Reason ownership.Reason
-	// Delay is the drawn backoff.
+	// Delay is the drawn backoff, 0 where a refusal came before it was drawn.
 	Delay time.Duration
 
 	waits    bool             // no token is reserved yet: one may come home
@@ -48,20 +48,20 @@ func (c *Call) decide(now time.Time) {
 	if !d.Allowed() {
 		return
 	}
+	chain := c.in.peek()
+	observe := dep.mode == profiles.ModeObserve
+	if (chain == settled || chain == exhausted) && !observe {
+		d.Reason = ownership.ReasonChainExhausted // settled was asked for before
+		return
+	}
+	if chain != reserved && observe {
+		d.let(ownership.ReasonChainExhausted)
+	}
 	ceiling := p.Backoff.Ceiling(c.attempts-1, r.Throttled)
 	if r.HasHint {
 		d.Delay = p.Backoff.After(r.Hint, c.attempts-1, r.Throttled, dep.sdk.random)
 	} else {
 		d.Delay = p.Backoff.Delay(c.attempts-1, r.Throttled, dep.sdk.random)
-	}
-	chain := c.in.peek()
-	observe := dep.mode == profiles.ModeObserve
-	if chain != reserved && observe {
-		d.let(ownership.ReasonChainExhausted)
-	}
-	if (chain == settled || chain == exhausted) && !observe {
-		d.Reason = ownership.ReasonChainExhausted // settled was asked for before
-		return
 	}
 	typical := dep.latency.typical()
 	deadline, limited := c.parent.Deadline()
@@ -355,7 +355,9 @@ func (c *Call) Finish() *ownership.DeniedError {
 	if f.Owner == "" {
 		f.Owner, f.OwnerDepth = c.dep.slug, 1
 	}
-	if !r.Canceled && c.outer == nil {
+	if r.Canceled {
+		f.Claim = ownership.ClaimNone // no failure, and the cause of none
+	} else if c.outer == nil {
 		c.in.Tracker.Failed(f)
 	}
 	return f

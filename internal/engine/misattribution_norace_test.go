@@ -96,10 +96,6 @@ func (w *world) request() truth {
 	return what
 }
 
-type page struct{}
-
-func (page) Operation() string { return "GET /page" }
-
 // TestT17 counts how often a service takes its own error for a dependency's, and a dependency's for its own, beside the
 // naive rule (any call failed, so it was not me) on the same requests. The published figure for it is 1-(1-q)^n.
 func TestT17_misattribution_NoRace(t *testing.T) {
