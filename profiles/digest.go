@@ -45,9 +45,9 @@ func (p *Profile) settings() []string {
 	for i, s := range statuses {
 		list[i] = strconv.Itoa(s)
 	}
-	integer := func(n int) string { return strconv.Itoa(n) }
+	integer := strconv.Itoa
 	ratio := func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
-	lines := []string{
+	return []string{
 		"availability_floor=" + ratio(p.AvailabilityFloor),
 		"backoff.base=" + nanos(p.Backoff.Base),
 		"backoff.cap=" + nanos(p.Backoff.Cap),
@@ -75,7 +75,6 @@ func (p *Profile) settings() []string {
 		"retry.reserve=" + integer(p.Retry.Reserve),
 		"retry.statuses=" + strings.Join(list, ","),
 	}
-	return lines
 }
 
 func nanos[D ~int64](d D) string { return strconv.FormatInt(int64(d), 10) }

@@ -1,5 +1,5 @@
 // Command storm shows what retries do to a failing service, with real HTTP servers on the loopback interface: a chain
-// of services under five retry policies, and the incident of two services with one payment ledger, before and after.
+// of services under six retry policies, and the incident of two services with one payment ledger, before and after.
 //
 //	go run ./storm                     # tables, and storm-report.html
 //	go run ./storm -json > numbers.json
