@@ -16,6 +16,9 @@ type Return struct {
 	// Claim says who owns the failure. A return that was read never holds ClaimMissing; written, ClaimMissing and
 	// values that are no claim become ClaimNone, which a caller reads as missing when its attempt failed.
 	Claim ownership.Claim
+	// Depth is how many hops below the one that answers the owner is, 0 to 26: 0 is that hop itself, or not said; 26 means
+	// 26 or more.
+	Depth uint8
 	// Nonce repeats the request's.
 	Nonce Nonce
 	// Leaf is true when this hop made no outbound call for the request.
@@ -24,9 +27,6 @@ type Return struct {
 	Effects bool
 	// Owner is the slug of the service that claimed, 1 to 24 bytes; empty = not said.
 	Owner string
-	// Depth is how many hops below the one that answers the owner is, 0 to 26: 0 is that hop itself, or not said; 26 means
-	// 26 or more.
-	Depth uint8
 }
 
 // MaxDepth is where the depth of a return saturates: it is one upper-case letter among the flags.

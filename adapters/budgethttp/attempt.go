@@ -26,6 +26,7 @@ type attempt struct {
 	x *exchange
 
 	values  [2]string // backing of the two header values that the attempt writes
+	member  string    // the baggage member of its wire; "" = it has none
 	body    responseBody
 	sent    *requestBody
 	drained bool
@@ -58,18 +59,44 @@ func (a *attempt) Value(key any) any {
 	if key == traceKey {
 		return a.clientTrace()
 	}
+	if key == baggageKey && a.member != "" {
+		return withMember(a.Parent(), a.member).Value(key)
+	}
 	if _, ok := key.(exchangeKey); ok {
 		return a.x
 	}
 	return a.Attempt.Value(key)
 }
 
-// traceKey is the key under which net/http looks for a ClientTrace.
-var traceKey = func() any {
+// withMember returns a context with the attempt's member in its baggage, where an instrumented transport below would
+// otherwise write a baggage header without it. It is made when such a transport asks.
+func withMember(ctx context.Context, member string) context.Context {
+	bag := baggage.FromContext(ctx)
+	if n := bag.Len(); n == 0 || n >= otelprop.MaxBaggageMembers && bag.Member(otelprop.MemberKey).Key() == "" {
+		return ctx
+	}
+	m, err := baggage.NewMemberRaw(otelprop.MemberKey, member[len(otelprop.MemberKey)+1:])
+	if err != nil {
+		return ctx
+	}
+	if bag, err = bag.SetMember(m); err != nil {
+		return ctx
+	}
+	return baggage.ContextWithBaggage(ctx, bag)
+}
+
+// The keys under which net/http looks for a ClientTrace, and OpenTelemetry for baggage.
+var (
+	traceKey   = keyOf(func(ctx context.Context) { httptrace.ContextClientTrace(ctx) })
+	baggageKey = keyOf(func(ctx context.Context) { baggage.FromContext(ctx) })
+)
+
+// keyOf returns the key that ask looks for.
+func keyOf(ask func(context.Context)) any {
 	var probe keyProbe
-	httptrace.ContextClientTrace(&probe)
+	ask(&probe)
 	return probe.key
-}()
+}
 
 // keyProbe is a context that remembers what it was asked for.
 type keyProbe struct {
@@ -312,7 +339,7 @@ func (x *exchange) prepare(a *attempt, now time.Time, body io.ReadCloser) *http.
 			left = 0
 		}
 		wire, n := x.Lend(left)
-		parent = x.write(a, header, parent, wire, n)
+		x.write(a, header, wire, n)
 	}
 	a.Init(parent, &x.Call)
 	if limited {
@@ -329,19 +356,19 @@ func (x *exchange) prepare(a *attempt, now time.Time, body io.ReadCloser) *http.
 	} else {
 		req.Body = body
 	}
-	if _, status, _ := x.Previous(); status == http.StatusMisdirectedRequest {
+	if status, _, _ := x.Previous(); status == http.StatusMisdirectedRequest {
 		req.Close = true // another connection
 	}
 	return req
 }
 
-// write puts the attempt's wire on the request, and into the context's baggage where an instrumented transport below
-// would otherwise write a baggage header without it.
-func (x *exchange) write(a *attempt, header http.Header, parent context.Context, wire string, memberLen int) context.Context {
+// write puts the attempt's wire on the request, and gives the member to its context.
+func (x *exchange) write(a *attempt, header http.Header, wire string, memberLen int) {
 	member, value := wire[:memberLen], wire[len(otelprop.MemberKey)+1:]
 	sdk := x.Dependency().SDK()
 	lent, _ := x.Lent()
 	a.lease = lent > 0
+	a.member = member
 	a.values[0], a.values[1] = value, member
 	if foreign := header[otelprop.HTTPBaggageHeader]; len(foreign) > 0 {
 		merged, dropped := otelprop.MergeBaggage(foreign, member)
@@ -354,18 +381,6 @@ func (x *exchange) write(a *attempt, header http.Header, parent context.Context,
 		header["X-Envoy-Max-Retries"] = envoyNoRetries
 	}
 	x.MarkWritten()
-	bag := baggage.FromContext(parent)
-	if n := bag.Len(); n == 0 || n >= otelprop.MaxBaggageMembers && bag.Member(otelprop.MemberKey).Key() == "" {
-		return parent
-	}
-	m, err := baggage.NewMemberRaw(otelprop.MemberKey, member[len(otelprop.MemberKey)+1:])
-	if err != nil {
-		return parent
-	}
-	if bag, err = bag.SetMember(m); err != nil {
-		return parent
-	}
-	return baggage.ContextWithBaggage(parent, bag)
 }
 
 var envoyNoRetries = []string{"0"}

@@ -29,6 +29,9 @@ func (a *Attempt) Init(parent context.Context, call *Call) {
 	a.call = call
 }
 
+// Parent returns the context that the attempt was made from.
+func (a *Attempt) Parent() context.Context { return a.parent }
+
 // Arm cancels the attempt with [ErrAttemptTimeout] after d, unless [Attempt.Disarm] comes first.
 func (a *Attempt) Arm(d time.Duration) {
 	a.timer = time.AfterFunc(d, a.expire)

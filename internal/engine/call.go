@@ -173,12 +173,12 @@ func (c *Call) Repeat(now time.Time) (ownership.Reason, error) {
 	return ownership.ReasonAllowed, nil
 }
 
-// Previous returns the previous attempt's error, HTTP status and peer.
-func (c *Call) Previous() (err error, status int, peer string) {
+// Previous returns the previous attempt's HTTP status, peer and error.
+func (c *Call) Previous() (status int, peer string, err error) {
 	if p := c.peer.Load(); p != nil && c.attempts > 1 {
 		peer = *p
 	}
-	return c.previousErr, c.previousStatus, peer
+	return c.previousStatus, peer, c.previousErr
 }
 
 // TalkedTo notes the peer of an attempt that has failed.
@@ -346,19 +346,17 @@ type Result struct {
 	// Excluded says that the attempt tells nothing about the dependency's health.
 	Excluded bool
 	// Pushback says that the callee asked for no retry. Hint is how long it asked to wait, HasHint that it did.
-	Pushback bool
-	HasHint  bool
-	Hint     time.Duration
-	// Return is what the callee sent back, if HasReturn.
-	HasReturn bool
-	Return    otelprop.Return
+	Pushback, HasHint bool
+	// HasReturn says that the callee sent a return, which is Return. Effects says that it, or one below it, sent something
+	// that must not run twice.
+	HasReturn, Effects bool
 	// Claim and Owner are the failure's; the owner of a failure without a claim is the dependency.
 	Claim ownership.Claim
 	Owner string
 	// Depth is how many hops below the owner is, 1 for the callee itself.
-	Depth int
-	// Effects says that the callee, or one below it, sent something that must not run twice.
-	Effects bool
+	Depth  int
+	Hint   time.Duration
+	Return otelprop.Return
 }
 
 // Returned takes over a return that the codec has accepted.
