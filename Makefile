@@ -63,7 +63,7 @@ modules: # Fails when the number of go.mod files is not the expected one
 	fi
 
 .PHONY: lint
-lint: $(STATICCHECK) ## Run gofmt, go vet and staticcheck over every module
+lint: $(STATICCHECK) ## Run gofmt, go mod tidy -diff, go vet and staticcheck over every module
 	@failed=()
 	unformatted=$$(find . -name .git -prune -o -name '*.go' -exec gofmt -l {} +) || failed+=("gofmt could not read a file")
 	if [[ -n $$unformatted ]]; then
@@ -72,6 +72,7 @@ lint: $(STATICCHECK) ## Run gofmt, go vet and staticcheck over every module
 	fi
 	for module in $(MODULES); do
 		printf '== %s\n' "$$module"
+		(cd "$$module" && go mod tidy -diff) || failed+=("$$module (go mod tidy)")
 		(cd "$$module" && go vet ./...) || failed+=("$$module (vet)")
 		(cd "$$module" && "$(STATICCHECK)" ./...) || failed+=("$$module (staticcheck)")
 	done

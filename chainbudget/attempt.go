@@ -27,6 +27,6 @@ func AttemptFromContext(ctx context.Context) (Attempt, bool) {
 		return Attempt{}, false
 	}
 	a := Attempt{Dependency: c.Dependency().Name(), Number: c.Attempts()}
-	a.Err, a.Status, a.Peer = c.Previous()
+	a.Status, a.Peer, a.Err = c.Previous()
 	return a, true
 }

@@ -43,7 +43,7 @@ func (s spanRecord) resends() []string {
 		count := "-"
 		for _, a := range span.Attributes() {
 			if a.Key == "http.request.resend_count" {
-				count = a.Value.Emit()
+				count = a.Value.String()
 			}
 		}
 		list = append(list, fmt.Sprintf("%s:%s", span.SpanKind(), count))
@@ -112,7 +112,7 @@ func TestDecisionsAreSpanEvents(t *testing.T) {
 		line := e.Name
 		for _, a := range e.Attributes {
 			if a.Key == "chainbudget.attempt" || a.Key == "chainbudget.reason" || a.Key == "chainbudget.owner" {
-				line += " " + a.Value.Emit()
+				line += " " + a.Value.String()
 			}
 		}
 		events = append(events, line)

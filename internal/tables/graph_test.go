@@ -221,7 +221,7 @@ func (g *graph) ask() (radius, distance int, ok bool) {
 
 // storm is what many failing requests came to.
 type storm struct {
-	requests, hops      int
+	requests            int
 	most, farthest, sum int
 	radii               []int // how many requests had which radius
 }
