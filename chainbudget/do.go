@@ -26,7 +26,8 @@ type CallOption struct {
 func Idempotent() CallOption { return CallOption{MayRepeat: true} }
 
 // Do runs fn as one call to dep, with dep's profile: each attempt gets a context of its own, which ends with the
-// attempt. fn must use it and must not keep it.
+// attempt. fn must use it and must not keep it. Retries are paid by the request that ctx belongs to; without one there is
+// the single token of an orphan: begin work of its own with [Start].
 //
 // A plain error is final; timeouts, refused and reset connections and [Retryable] errors are retried while the gates allow. The
 // error of a failed call is a *[DeniedError] that wraps fn's last error. A context that has ended before the first

@@ -108,18 +108,23 @@ func New(service string, options ...Option) (*SDK, error) {
 	return sdk, errors.Join(problems...)
 }
 
+var errNoName = errors.New("chainbudget: the dependency has no name: give Dependency the name that the catalog uses")
+
 func (s *SDK) engine() *engine.SDK { return (*engine.SDK)(s) }
 
 // Dependency returns the dependency of that name, with the profile that the catalog pins for it or else the one named
 // here. The same name always gives the same dependency.
 //
-// A name that the catalog does not know as a profile is a *[profiles.UnknownProfileError] listing those that exist; a
+// An empty name is an error. A profile name that the catalog does not know is a *[profiles.UnknownProfileError] listing those that exist; a
 // dependency named with two profiles and no pin is an error naming both. Either comes with a dependency that works: one
 // attempt, breaker and ownership only, or the profile that was named first. Under [WithStrict] there is only the error,
 // and a profile other than the pinned one is an error too.
 func (s *SDK) Dependency(name string, profile profiles.Name) (*Dependency, error) {
 	e := s.engine()
 	d, effective, err := e.Dependency(name, profile)
+	if name == "" {
+		err = errors.Join(errNoName, err)
+	}
 	if err == nil && effective.Differs {
 		const what = "chainbudget: the catalog pins another profile than the code names"
 		if e.Strict() {

@@ -7,7 +7,7 @@
 //
 //  1. It copies the request and its header map; the caller's request, headers and context stay as they are.
 //  2. It retries failures that the dependency's profile lists, while every gate allows, with full jitter. A request that
-//     may have run is repeated only if its method is idempotent or it has an Idempotency-Key.
+//     may have run is repeated only if its method is idempotent or it has an Idempotency-Key (or X-Idempotency-Key).
 //  3. A body is replayed through GetBody only, and never buffered: without GetBody there is one attempt.
 //  4. When retries end, the last response is returned readable with a nil error, as net/http users expect; [Denied]
 //     tells why they ended. A failure without a response is a *chainbudget.DeniedError around the transport's error.
@@ -20,7 +20,8 @@
 // What the handler does: it takes the budget off the request (headers and context), bounds the request's context by the
 // time its caller has left, sends the return as the response's headers go out, and never changes status or body. Nested
 // handlers and nested transports for one dependency act once: the outermost decides. A handler inside otelhttp and one
-// outside it both work; so do transports.
+// outside it both work; so do transports. Requests to /healthz, /readyz, /livez and /metrics carry no budget and teach
+// nothing, at an entry too.
 //
 // A transport and a handler may be used by many goroutines at once. No goroutine outlives a call.
 package budgethttp

@@ -12,6 +12,7 @@ import (
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
 	"github.com/chainbudget/chainbudget-go/otelprop"
+	"github.com/chainbudget/chainbudget-go/ownership"
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
@@ -52,7 +53,7 @@ func TestModesEnforceWhatTheySay(t *testing.T) {
 		claim string
 		want  outcome
 	}{
-		{"bypass", "c", outcome{hits: 1}},
+		{"bypass", "c", outcome{hits: 1, reason: "disabled"}},
 		{"observe", "c", outcome{hits: 4, retries: 2, wouldDeny: 1, spent: 2, reason: "max_attempts", wire: true}},
 		{"budget", "c", outcome{hits: 3, retries: 2, spent: 2, reason: "chain_exhausted", wire: true}},
 		{"enforce", "c", outcome{hits: 3, retries: 2, spent: 2, reason: "chain_exhausted", wire: true}},
@@ -97,8 +98,8 @@ func TestBypassKeepsStrippingAndWritesNothing(t *testing.T) {
 	s := serve(t, budgethttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		req := request(t, r.Context(), http.MethodGet, "http://store/", nil)
 		req.Header = r.Header.Clone() // as a gateway would
-		if resp, err := transport.RoundTrip(req); err != nil || budgethttp.Denied(resp) != nil {
-			t.Errorf("%v, %v", resp, err)
+		if resp, err := transport.RoundTrip(req); err != nil || budgethttp.Denied(resp).Reason != ownership.ReasonDisabled {
+			t.Errorf("%v, %v: a handler that returns Denied's error has to fail in this mode too", resp, err)
 		}
 	}), rec.SDK))
 	if got := lend(t, s.Client(), http.MethodGet, s.URL, 2); got.status != 200 || got.header.Get("Chainbudget-Return") != "" {
@@ -200,6 +201,9 @@ func TestNilPassesEverythingThrough(t *testing.T) {
 		t.Error("a handler with a nil SDK is not the handler itself")
 	}
 	if budgethttp.Denied(nil) != nil || budgethttp.Denied(&http.Response{}) != nil || budgethttp.Denied(&http.Response{Request: req}) != nil {
-		t.Error("Denied of a response that no transport of ours returned is not nil")
+		t.Error("Denied of what is no failure is not nil")
+	}
+	if d := budgethttp.Denied(&http.Response{Request: req, StatusCode: 503}); d == nil || d.Reason != ownership.ReasonDisabled || d.Status != 503 {
+		t.Errorf("Denied of a failure that nobody dealt with is %v", d)
 	}
 }

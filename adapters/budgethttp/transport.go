@@ -5,6 +5,8 @@ import (
 
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/otelprop"
+	"github.com/chainbudget/chainbudget-go/ownership"
 )
 
 // NewTransport returns a RoundTripper that sends every request as a call to dep, through base; nil is
@@ -73,15 +75,24 @@ func closeIdle(base http.RoundTripper) {
 }
 
 // Denied returns why a response is the last one of its call: the gate that refused a further retry, and who owns the
-// failure. It returns nil for a response that is no failure, or that no transport of this package returned. Wrapping it
-// in the error that a handler returns makes the failed call the exact cause.
+// failure. It returns nil for a response that is no failure. Wrapping it in the error that a handler returns makes the
+// failed call the exact cause.
+//
+// For a 5xx or 429 that no transport of this package dealt with (in mode bypass, or with a nil dependency) the reason is
+// [ownership.ReasonDisabled] and the owner the request's host: a handler that returns Denied's error fails in every mode.
 func Denied(resp *http.Response) *chainbudget.DeniedError {
 	if resp == nil || resp.Request == nil {
 		return nil
 	}
-	x, _ := resp.Request.Context().Value(exchangeKey{}).(*exchange)
-	if x == nil {
+	if x, ok := resp.Request.Context().Value(exchangeKey{}).(*exchange); ok {
+		return x.denied
+	}
+	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode < 500 || resp.Request.URL == nil {
 		return nil
 	}
-	return x.denied
+	host := resp.Request.URL.Hostname()
+	return &chainbudget.DeniedError{
+		Reason: ownership.ReasonDisabled, Dependency: host, Owner: otelprop.Slug(host, otelprop.MaxOwner), OwnerDepth: 1,
+		Claim: ownership.ClaimClaimed, Attempts: 1, Status: resp.StatusCode,
+	}
 }
