@@ -151,3 +151,25 @@ func TestStart_and_Keep(t *testing.T) {
 	assert.Equal(t, context.Background(), plain)
 	end()
 }
+
+// TestTotals_nothing_is_lost_that_was_not_needed: unused tokens of an entry or an own chain lapse.
+func TestTotals_nothing_is_lost_that_was_not_needed(t *testing.T) {
+	rec := chainbudgettest.New(t, chainbudgettest.Catalog(doCatalog))
+	for range 10 {
+		ctx, end := chainbudget.Start(context.Background(), rec.SDK)
+		_, err := run(ctx, rec.Dependency("db", "plain"), 0, nil)
+		require.NoError(t, err)
+		end()
+	}
+	totals := rec.SDK.Totals()
+	assert.Equal(t, int64(30), totals.Minted)
+	assert.Zero(t, totals.Lost)
+}
+
+func TestDependency_needs_a_name(t *testing.T) {
+	sdk, err := chainbudget.New("checkout")
+	require.NoError(t, err)
+	dep, err := sdk.Dependency("", profiles.ReadHeavy)
+	require.NotNil(t, dep)
+	assert.ErrorContains(t, err, "no name")
+}

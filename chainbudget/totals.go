@@ -6,7 +6,8 @@ type Totals struct {
 	// Entries, Callees, Relayed, Orphans and Unreadable count inbound requests by what they brought; NoPurse counts
 	// calls whose context belonged to no request.
 	Entries, Callees, Relayed, Orphans, Unreadable, NoPurse int64
-	// Minted and Lost count tokens.
+	// Minted counts tokens made here. Lost counts those of which nobody knows what became: leases without a return, and
+	// tokens kept back from a return and not used. What an entry minted and did not need lapses, and is not lost.
 	Minted, Lost int64
 	// Foreign counts inbound requests that something between the hops said it had repeated, RepeatedGrants those whose
 	// grant had already arrived, HiddenRepeats requests that the transport below wanted to repeat on its own.

@@ -63,7 +63,7 @@ const (
 	maxCore   = len("v1.99.99.99.") + nonceLen + len(".") + MaxEntry
 	maxParams = len(";caller=") + MaxCaller + len(";attempt=99") + len(";profile=") + MaxProfile + len("@") + DigestLen +
 		len(";timeout=600000")
-	maxReturn = len("v1.99.99.c.") + nonceLen + len(".le.") + MaxOwner
+	maxReturn = len("v1.99.99.c.") + nonceLen + len(".leZ.") + MaxOwner
 )
 
 // Every line that can be written fits the limit that its reader keeps, so a writer never has to choose what to leave

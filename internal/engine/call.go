@@ -141,7 +141,7 @@ func (c *Call) Admit(now time.Time) (ownership.Reason, error) {
 	if c.granted { // what a milder mode let through is no retry of the chain
 		c.in.retries.Add(1)
 		c.dep.counters.retries.Add(1)
-		c.dep.sdk.counters.retriesByHop[min(c.in.hop, maxHop)].Add(1)
+		c.dep.sdk.counters.retriesByHop[min(c.in.hop, otelprop.MaxHop)].Add(1)
 	}
 	c.granted, c.funded, c.unlent = false, false, false
 	if c.attempts == 1 {
@@ -245,8 +245,8 @@ func (c *Call) Lend(left time.Duration) (wire string, memberLen int) {
 		ordinal = c.outer.attempts
 	}
 	r := otelprop.Request{
-		Grant: c.lease.tokens, Limit: max(in.limit, c.lease.tokens), Hop: min(in.hop+1, maxHop), Nonce: c.nonce, Entry: in.entry,
-		Attempt: uint8(min(ordinal, 99)), Timeout: left,
+		Grant: c.lease.tokens, Limit: max(in.limit, c.lease.tokens), Hop: min(in.hop+1, otelprop.MaxHop), Nonce: c.nonce, Entry: in.entry,
+		Attempt: uint8(min(ordinal, otelprop.MaxAttempt)), Timeout: left,
 	}
 	var buf [otelprop.MaxHeader + otelprop.MaxMember]byte
 	b, n := r.AppendWireWith(buf[:0], &dep.params)

@@ -21,7 +21,7 @@ type counters struct {
 	baggageDropped, learnedOtherwise                        atomic.Int64
 	rejects                                                 [len(otelprop.Rejects{})]atomic.Int64
 	claimsSent                                              [claimCount]atomic.Int64
-	retriesByHop                                            [maxHop + 1]atomic.Int64
+	retriesByHop                                            [otelprop.MaxHop + 1]atomic.Int64
 }
 
 // dependencyCounters are the numbers of one dependency.
@@ -32,43 +32,26 @@ type dependencyCounters struct {
 	claims                             [claimCount]atomic.Int64
 }
 
-// Totals is one reading of an SDK's numbers since it was made. The values are read one after the other, so a reading
-// under load is not one moment.
+// Totals is one reading of the numbers; chainbudget.Totals, which has the same shape, says what they mean.
 type Totals struct {
-	// Entries, Callees, Relayed, Orphans and Unreadable count inbound requests by what they brought; NoPurse counts
-	// calls whose context belonged to no request.
 	Entries, Callees, Relayed, Orphans, Unreadable, NoPurse int64
-	// Minted and Lost count tokens.
-	Minted, Lost int64
-	// Foreign counts inbound requests that something between the hops said it had repeated, RepeatedGrants those whose
-	// grant had already arrived, HiddenRepeats requests that the transport below repeated on its own.
-	Foreign, RepeatedGrants, HiddenRepeats int64
-	// BaggageDropped counts foreign baggage members that found no room beside the SDK's own.
-	BaggageDropped int64
-	// Rejects counts wire input that was not taken as it stood, by the reason's word.
-	Rejects map[string]int64
-	// ClaimsSent counts returns by claim.
-	ClaimsSent map[string]int64
-	// RetriesByHop counts retries made here by the hop's distance from the entry of its chain, 0 at the entry itself.
-	RetriesByHop map[int]int64
-	// LearnedOtherwise counts failures whose cause learned edges would have found elsewhere, while they only observe.
-	LearnedOtherwise int64
-	// Dependencies has the numbers of each dependency by name.
-	Dependencies map[string]DependencyTotals
+	Minted, Lost                                            int64
+	Foreign, RepeatedGrants, HiddenRepeats                  int64
+	BaggageDropped                                          int64
+	Rejects                                                 map[string]int64
+	ClaimsSent                                              map[string]int64
+	RetriesByHop                                            map[int]int64
+	LearnedOtherwise                                        int64
+	Dependencies                                            map[string]DependencyTotals
 }
 
-// DependencyTotals is one reading of a dependency's numbers.
+// DependencyTotals is the same for one dependency; see chainbudget.DependencyTotals.
 type DependencyTotals struct {
-	// Calls, Attempts and Retries: attempts include the first of each call, retries do not.
 	Calls, Attempts, Retries int64
-	// RepeatedCalls counts calls to an operation that had already failed in the same request.
-	RepeatedCalls int64
-	// Lent and Home count tokens that went out in leases and came back.
-	Lent, Home int64
-	// Denied counts refused retries by reason, WouldDeny those that a milder mode let through.
-	Denied, WouldDeny map[string]int64
-	// Claims counts failed attempts by the claim that came with them.
-	Claims map[string]int64
+	RepeatedCalls            int64
+	Lent, Home               int64
+	Denied, WouldDeny        map[string]int64
+	Claims                   map[string]int64
 }
 
 // Totals reads the counters.

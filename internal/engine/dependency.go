@@ -52,7 +52,7 @@ type hostVerdict struct {
 
 func newDependency(s *SDK, name string, inCode profiles.Name, e profiles.Effective) *Dependency {
 	d := &Dependency{
-		sdk: s, name: name, slug: otelprop.Slug(name, maxEntrySlug), inCode: inCode, pinned: e.Pinned, profile: e.Profile,
+		sdk: s, name: name, slug: otelprop.Slug(name, otelprop.MaxEntry), inCode: inCode, profile: e.Profile,
 		params: otelprop.NewParams(s.callerSlug, string(e.Profile.Name), e.Profile.Digest()), mode: e.Mode, disabled: e.RetriesDisabled, external: e.External,
 		failOpen: e.OnFailure == profiles.OnFailureOpen, failClosed: e.OnFailure == profiles.OnFailureClosed, mesh: e.Mesh, breaker: breaker.New(name, e.Profile.Breaker, nil),
 		deposit: int64(e.Profile.Budget.Ratio*wholeToken + 0.5),
@@ -70,9 +70,6 @@ func (d *Dependency) Name() string { return d.name }
 
 // Profile returns the profile in force. It must not be written.
 func (d *Dependency) Profile() *profiles.Profile { return d.profile }
-
-// Pinned reports whether the catalog, not the code, chose the profile.
-func (d *Dependency) Pinned() bool { return d.pinned }
 
 // Mode returns the mode in force for this dependency.
 func (d *Dependency) Mode() profiles.Mode { return d.mode }

@@ -9,18 +9,6 @@ import (
 	"github.com/chainbudget/chainbudget-go/ownership"
 )
 
-// Role is what a request's purse was opened from.
-type Role uint8
-
-// The roles.
-const (
-	RoleEntry   Role = iota // minted here, by declaration
-	RoleCallee              // lent by a caller that waits for the return
-	RoleRelayed             // came through something in between: no return is owed
-	RoleOrphan              // nothing came: minted here, by default
-	RoleStart               // minted here, for work of its own
-)
-
 // Inbound is one inbound request, or one chain of its own: its purse and its tracker. It is made by value inside an
 // adapter's per-request state and must not be copied after [SDK.Arrive]. The methods may be called by many goroutines.
 type Inbound struct {
@@ -33,7 +21,6 @@ type Inbound struct {
 	entry string
 	limit uint8
 	hop   uint8
-	role  Role
 	owes  bool
 	// Route names the inbound operation, by a pattern or a method's name and never by a raw path. The adapter sets it; it
 	// is asked when the request has been routed.
@@ -64,12 +51,12 @@ func (s *SDK) Arrive(in *Inbound, a Arrival) {
 	switch {
 	case a.Entry:
 		s.counters.entries.Add(1)
-		in.mint(RoleEntry, a.Budget)
+		in.mint(a.Budget)
 	case a.Wire.State == otelprop.Absent:
 		if n := s.counters.orphans.Add(1); n == orphansBeforeWarning {
 			s.warnOrphans()
 		}
-		in.mint(RoleOrphan, chain.OrphanBudget)
+		in.mint(chain.OrphanBudget)
 	default:
 		in.receive(&a)
 	}
@@ -82,19 +69,16 @@ func (in *Inbound) receive(a *Arrival) {
 	s.load.arrived(a.Wire.Attempt)
 	in.entry, in.limit, in.hop = a.Wire.Entry, a.Wire.Limit, a.Wire.Hop
 	in.owes = a.Wire.Direct
-	in.role = RoleCallee
 	grant := int(a.Wire.Grant) // I4: the codec has clamped it
 	switch {
 	case a.Wire.State == otelprop.Unreadable:
 		s.counters.unreadable.Add(1)
 		in.entry, grant = "unknown", 0
 		in.owes = false
-		in.role = RoleRelayed
 	case a.Wire.Direct:
 		s.counters.callees.Add(1)
 	default:
 		s.counters.relayed.Add(1)
-		in.role = RoleRelayed
 	}
 	if a.Foreign {
 		s.counters.foreign.Add(1)
@@ -107,9 +91,8 @@ func (in *Inbound) receive(a *Arrival) {
 	in.open(grant, false)
 }
 
-func (in *Inbound) mint(role Role, tokens int) {
+func (in *Inbound) mint(tokens int) {
 	s := in.sdk
-	in.role = role
 	in.entry = s.entrySlug
 	in.open(tokens, true)
 	in.limit = in.granted
@@ -130,7 +113,7 @@ func (s *SDK) warnOrphans() {
 // Start opens the purse of a chain that begins here without an inbound request.
 func (s *SDK) Start(parent context.Context) (*Inbound, context.Context) {
 	in := &Inbound{sdk: s}
-	in.mint(RoleStart, s.catalog.Chain.Budget)
+	in.mint(s.catalog.Chain.Budget)
 	return in, in.Context(parent)
 }
 
@@ -138,7 +121,7 @@ func (s *SDK) Start(parent context.Context) (*Inbound, context.Context) {
 func (s *SDK) orphan() *Inbound {
 	s.counters.noPurse.Add(1)
 	in := &Inbound{sdk: s}
-	in.mint(RoleOrphan, s.catalog.Chain.OrphanBudget)
+	in.mint(s.catalog.Chain.OrphanBudget)
 	return in
 }
 
@@ -175,12 +158,6 @@ func (c *inboundContext) Value(key any) any {
 // SDK returns the SDK that the request arrived at.
 func (in *Inbound) SDK() *SDK { return in.sdk }
 
-// Role returns what the purse was opened from.
-func (in *Inbound) Role() Role { return in.role }
-
-// Wire returns what the request brought; the zero value for an entry or an orphan.
-func (in *Inbound) Wire() *otelprop.Request { return &in.wire }
-
 // Owes reports whether the caller waits for a return.
 func (in *Inbound) Owes() bool { return in.owes }
 
@@ -193,7 +170,7 @@ func (in *Inbound) Return(v ownership.Verdict) otelprop.Return {
 	in.sdk.counters.claimsSent[v.Claim].Add(1)
 	return otelprop.Return{
 		Returned: uint8(in.close()),
-		Retries:  uint8(min(in.retries.Load()+in.below.Load(), maxRetriesOnWire)),
+		Retries:  uint8(min(in.retries.Load()+in.below.Load(), otelprop.MaxTokens)),
 		Claim:    v.Claim,
 		Nonce:    in.wire.Nonce,
 		Leaf:     in.callees.none(),
@@ -205,9 +182,9 @@ func (in *Inbound) Return(v ownership.Verdict) otelprop.Return {
 
 // End is called when the handler is done: what the purse still holds can no longer be used.
 func (in *Inbound) End() {
-	before := unpack(in.word.Load())
+	unused := in.held()
 	in.end()
-	if before.held > 0 {
-		in.sdk.counters.lost.Add(int64(before.held))
+	if in.owes && unused > 0 { // the caller waits for them; what was minted here merely lapses
+		in.sdk.counters.lost.Add(int64(unused))
 	}
 }

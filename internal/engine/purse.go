@@ -3,6 +3,8 @@ package engine
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/chainbudget/chainbudget-go/otelprop"
 )
 
 // Purse is a hop's account of the tokens that it holds for one inbound request. The whole account is one word, so that
@@ -60,7 +62,7 @@ func (a account) pack() uint64 {
 const maxLeases = 63
 
 func (p *Purse) open(tokens int, minted bool) {
-	p.granted = uint8(min(max(tokens, 0), MaxTokens))
+	p.granted = uint8(min(max(tokens, 0), otelprop.MaxTokens))
 	p.minted = minted
 	p.word.Store(account{held: p.granted}.pack())
 }
@@ -189,7 +191,7 @@ func (p *Purse) settle(l *lease, returned, retries int) {
 	n := l.tokens
 	l.tokens = 0
 	if retries > 0 {
-		p.below.Add(int32(min(retries, maxRetriesOnWire)))
+		p.below.Add(int32(min(retries, otelprop.MaxTokens)))
 	}
 	if n == 0 {
 		return

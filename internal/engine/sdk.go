@@ -10,20 +10,7 @@ import (
 
 	"github.com/chainbudget/chainbudget-go/internal/edges"
 	"github.com/chainbudget/chainbudget-go/otelprop"
-	"github.com/chainbudget/chainbudget-go/ownership"
 	"github.com/chainbudget/chainbudget-go/profiles"
-)
-
-const (
-	// MaxTokens is the largest grant that the wire can carry.
-	MaxTokens = 99
-	// maxRetriesOnWire is where the retries of a return saturate.
-	maxRetriesOnWire = 99
-	// maxHop is where the hop count saturates.
-	maxHop = 99
-
-	maxEntrySlug  = 24
-	maxCallerSlug = 40
 )
 
 // Config is what New needs. The zero value of every field but Service and Catalog is a default.
@@ -81,8 +68,8 @@ type SDK struct {
 // Init makes s usable. It is called once, before s is shared.
 func (s *SDK) Init(c Config) {
 	s.service = c.Service
-	s.entrySlug = otelprop.Slug(c.Service, maxEntrySlug)
-	s.callerSlug = otelprop.Slug(c.Service, maxCallerSlug)
+	s.entrySlug = otelprop.Slug(c.Service, otelprop.MaxEntry)
+	s.callerSlug = otelprop.Slug(c.Service, otelprop.MaxCaller)
 	s.ownerSlug = s.entrySlug
 	s.catalog = c.Catalog
 	s.local = c.Catalog.Service(c.Service)
@@ -215,29 +202,6 @@ func (s *SDK) CountRejects(r *otelprop.Rejects) {
 			s.counters.rejects[i].Add(int64(n))
 		}
 	}
-}
-
-// Event is one decision, for observers.
-type Event struct {
-	// Context is the context of the call.
-	Context context.Context
-	// Dependency and Profile name what was called and by which profile.
-	Dependency, Profile string
-	// Attempt is the ordinal of the attempt that failed, 1 or more; 0 when the call was refused before the first.
-	Attempt int
-	// Reason is the outcome. WouldDeny is set when a milder mode let it through all the same.
-	Reason    ownership.Reason
-	WouldDeny ownership.Reason
-	// Delay is the drawn backoff before the retry, 0 if there is none.
-	Delay time.Duration
-	// Claim and Owner came with the failure.
-	Claim ownership.Claim
-	Owner string
-	// Status is the failed attempt's HTTP status, 0 without a response. Err is its error, or nil.
-	Status int
-	Err    error
-	// Before and After are the tokens that the purse held around the decision.
-	Before, After int
 }
 
 // HiddenRepeat counts a request that the transport below repeated, or wanted to repeat, on its own.
