@@ -146,6 +146,8 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	c := connection{conn: info.Conn}
 	if t, ok := info.Conn.(*tls.Conn); ok {
 		c.http2 = t.ConnectionState().NegotiatedProtocol == "h2"
+	} else {
+		c.http2 = a.x.Dependency().Multiplexes(a.x.req.URL.Host)
 	}
 	a.traceMu.Lock()
 	again := len(a.conns) > 0
@@ -276,6 +278,9 @@ func (x *exchange) try(now time.Time, body io.ReadCloser) (*http.Response, error
 	}
 	x.Done(x.Now())
 	if resp != nil {
+		if resp.TLS == nil {
+			x.Dependency().Spoke(x.req.URL.Host, resp.ProtoMajor)
+		}
 		if resp.Request == nil {
 			resp.Request = req
 		}

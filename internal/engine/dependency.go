@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +42,7 @@ type Dependency struct {
 	counters   dependencyCounters
 
 	lastHost atomic.Pointer[hostVerdict]
+	shared   atomic.Pointer[string]                // the host that last answered over HTTP/2 without visible TLS
 	refused  atomic.Pointer[ownership.DeniedError] // what Refusal returns until the breaker's state changes
 }
 
@@ -133,6 +135,25 @@ func (d *Dependency) External(host string) bool {
 			"declare it in the catalog (external: true, or internal_hosts) to say which", "dependency", d.name, "host", host)
 	}
 	return external
+}
+
+// Spoke notes the version of HTTP in which a host answered over a connection whose TLS, if any, cannot be seen.
+func (d *Dependency) Spoke(host string, major int) {
+	known := d.Multiplexes(host)
+	switch {
+	case major >= 2 && !known:
+		own := strings.Clone(host) // it may be part of a long URL
+		d.shared.Store(&own)
+	case major < 2 && known:
+		d.shared.Store(nil)
+	}
+}
+
+// Multiplexes reports whether such a connection to a host is one that several requests share, as far as its latest answer
+// told.
+func (d *Dependency) Multiplexes(host string) bool {
+	h := d.shared.Load()
+	return h != nil && *h == host
 }
 
 // floor is the availability floor of one dependency: below it nobody retries, because most first attempts fail and a
