@@ -29,16 +29,16 @@ type Catalog struct {
 
 // Chain sets what holds for every chain.
 type Chain struct {
-	Budget       int           // tokens that an entry mints: 0 to 99, at most MaxBudget; default 3
-	MaxBudget    int           // largest grant that is believed: 0 to 99; default 10
-	OrphanBudget int           // tokens that a hop mints that was given nothing: 0 to 99, at most MaxBudget; default 1
-	Deadlines    Deadlines     // default propagate
-	Mode         Mode          // of all dependencies that set none; never ModeInherit; default enforce
-	Unknown      Verdict       // whose failure it is when nothing tells; default compare
-	Learn        Learning      // whether learned edges decide; default observe
-	Holdout      float64       // checked, no effect yet: share of ownership's refusals let through to measure them, 0 to 1; default 0
-	ProcessLimit int           // process_budget: retries a minute of the whole process, 0 to 1000000; 0 = no limit
-	Grace        time.Duration // checked, no effect yet: how long a digest of the previous catalog counts as older: 0 to 168 h; default 1 h
+	Budget        int           // tokens that an entry mints: 0 to 99, at most MaxBudget; default 3
+	MaxBudget     int           // largest grant that is believed: 0 to 99; default 10
+	OrphanBudget  int           // tokens that a hop mints that was given nothing: 0 to 99, at most MaxBudget; default 1
+	Deadlines     Deadlines     // default propagate
+	Mode          Mode          // of all dependencies that set none; never ModeInherit; default enforce
+	Unknown       Unknown       // whose failure it is when nothing tells; default compare
+	Learn         Learning      // whether learned edges decide; default observe
+	Holdout       float64       // checked, no effect yet: share of ownership's refusals let through to measure them, 0 to 1; default 0
+	ProcessBudget int           // process_budget: retries a minute of the whole process, 0 to 1000000; 0 = no limit
+	Grace         time.Duration // checked, no effect yet: how long a digest of the previous catalog counts as older: 0 to 168 h; default 1 h
 }
 
 // Dependency is what the catalog says about a named thing that services call.

@@ -244,7 +244,7 @@ profiles:
 
 func TestChain_settings(t *testing.T) {
 	c := mustLoad(t, "version: 1\nchain: {budget: 0, max_budget: 99, orphan_budget: 0, process_budget: 600, deadlines: ignore, mode: bypass, unknown: claim, learn: enforce, holdout: 1%, grace: 2h}\n")
-	require.Equal(t, Chain{MaxBudget: 99, ProcessLimit: 600, Deadlines: DeadlinesIgnore, Mode: ModeBypass, Unknown: VerdictClaim, Learn: LearnEnforce,
+	require.Equal(t, Chain{MaxBudget: 99, ProcessBudget: 600, Deadlines: DeadlinesIgnore, Mode: ModeBypass, Unknown: UnknownClaim, Learn: LearnEnforce,
 		Holdout: 0.01, Grace: 2 * time.Hour}, c.Chain)
 }
 
@@ -286,7 +286,7 @@ func TestSettings_words(t *testing.T) {
 	require.Equal(t, "successes requests ratio quota", FundSuccesses.String()+" "+FundRequests.String()+" "+BudgetRatio.String()+" "+BudgetQuota.String())
 	require.Equal(t, "add clamp", HintAdd.String()+" "+HintClamp.String())
 	require.Equal(t, "undeclared closed open", OnFailureUndeclared.String()+" "+OnFailureClosed.String()+" "+OnFailureOpen.String())
-	require.Equal(t, "propagate ignore compare claim", DeadlinesPropagate.String()+" "+DeadlinesIgnore.String()+" "+VerdictCompare.String()+" "+VerdictClaim.String())
+	require.Equal(t, "propagate ignore compare claim", DeadlinesPropagate.String()+" "+DeadlinesIgnore.String()+" "+UnknownCompare.String()+" "+UnknownClaim.String())
 	require.Equal(t, "by host, internal, external", PlacementByHost.String()+", "+PlacementInternal.String()+", "+PlacementExternal.String())
 	require.Equal(t, "invalid(77)", Mode(77).String())
 	require.Equal(t, "inherit", ModeInherit.String())

@@ -22,7 +22,7 @@
 // corrected silently. Loading the same values always gives the same [Profile.Digest], however they are spelled.
 //
 // This file has every key once; the ranges and defaults stand at the fields of [Chain], [Profile], [Dependency] and
-// [Service], whose names are those of the keys, but for [Chain.ProcessLimit]:
+// [Service], whose names are those of the keys, but for [Chain.ProcessBudget]:
 //
 //	version: 1
 //	chain: {mode: observe, budget: 3, max_budget: 10, orphan_budget: 1, process_budget: 0, deadlines: propagate,

@@ -75,10 +75,10 @@ func (d *decoder) chain(n *yaml.Node, path string, c *Chain) {
 		key{"budget", count(&c.Budget, rangeTokens)},
 		key{"max_budget", count(&c.MaxBudget, rangeTokens)},
 		key{"orphan_budget", count(&c.OrphanBudget, rangeTokens)},
-		key{"process_budget", count(&c.ProcessLimit, rangeProcess)},
+		key{"process_budget", count(&c.ProcessBudget, rangeProcess)},
 		key{"deadlines", func(n *yaml.Node, path string) { readWord(d, n, path, deadlinesWords, &c.Deadlines) }},
 		key{"mode", func(n *yaml.Node, path string) { readWord(d, n, path, modeWords, &c.Mode) }},
-		key{"unknown", func(n *yaml.Node, path string) { readWord(d, n, path, verdictWords, &c.Unknown) }},
+		key{"unknown", func(n *yaml.Node, path string) { readWord(d, n, path, unknownWords, &c.Unknown) }},
 		key{"learn", func(n *yaml.Node, path string) { readWord(d, n, path, learningWords, &c.Learn) }},
 		key{"holdout", func(n *yaml.Node, path string) {
 			if v, ok := d.ratio(n, path); ok && d.inRange(n, path, rangeShare.holds(v), show(v), rangeShare.String()) {

@@ -85,13 +85,13 @@ const (
 	ModeEnforce             // enforces all
 )
 
-// Verdict says whose failure it is when nothing tells.
-type Verdict uint8
+// Unknown says whose failure it is when nothing tells.
+type Unknown uint8
 
 // The last resorts.
 const (
-	VerdictCompare Verdict = iota // under LearnEnforce the failure rates decide; ties, and without it all failures, blame downstream
-	VerdictClaim                  // it is ours
+	UnknownCompare Unknown = iota // under LearnEnforce the failure rates decide; ties, and without it all failures, blame downstream
+	UnknownClaim                  // it is ours
 )
 
 // Learning says what becomes of what the edges have taught about whose failure a failure is.
@@ -132,7 +132,7 @@ var (
 	onFailureWords = []string{"", "closed", "open"}
 	deadlinesWords = []string{"propagate", "ignore"}
 	modeWords      = []string{"", "bypass", "observe", "budget", "enforce"}
-	verdictWords   = []string{"compare", "claim"}
+	unknownWords   = []string{"compare", "claim"}
 	learningWords  = []string{"observe", "enforce"}
 	placementWords = []string{"by host", "internal", "external"}
 	meshWords      = []string{string(MeshNone), string(MeshEnvoy)}
@@ -163,7 +163,7 @@ func (d Deadlines) String() string { return word(deadlinesWords, uint8(d), "") }
 func (m Mode) String() string { return word(modeWords, uint8(m), "inherit") }
 
 // String returns the word that the catalog uses.
-func (v Verdict) String() string { return word(verdictWords, uint8(v), "") }
+func (u Unknown) String() string { return word(unknownWords, uint8(u), "") }
 
 // String returns the word that the catalog uses.
 func (l Learning) String() string { return word(learningWords, uint8(l), "") }

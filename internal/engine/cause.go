@@ -144,7 +144,7 @@ func (in *Inbound) blame(a Answer) ownership.Verdict {
 	s := in.sdk
 	chain := &s.catalog.Chain
 	unknown := func(f *ownership.DeniedError) (bool, string) {
-		if chain.Unknown == profiles.VerdictClaim {
+		if chain.Unknown == profiles.UnknownClaim {
 			return false, "unknown: the catalog claims"
 		}
 		return true, "unknown: " + f.Dependency + " failed, and ties blame downstream"

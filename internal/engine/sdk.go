@@ -90,7 +90,7 @@ func (s *SDK) Init(c Config) {
 	s.load.init()
 	s.retryShare = s.servedRatio()
 	s.nonces.start = time.Now()
-	s.process.init(c.Catalog.Chain.ProcessLimit)
+	s.process.init(c.Catalog.Chain.ProcessBudget)
 	s.deps = make(map[string]*Dependency)
 }
 
