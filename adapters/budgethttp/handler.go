@@ -218,12 +218,16 @@ func (in *inbound) ownPanic() {
 }
 
 // Operation names the route: the mux has set the pattern by the time anybody asks. Of another router's routes only the
-// method is known: a raw path would be without bound.
+// method is known: a raw path would be without bound, and so would be whatever a client calls a method.
 func (in *inbound) Operation() string {
 	if in.r.Pattern != "" {
 		return in.r.Pattern
 	}
-	return in.r.Method
+	switch m := in.r.Method; m {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return m
+	}
+	return "another method"
 }
 
 // answer describes the answer by its status.

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -325,6 +327,66 @@ func TestOwnership_learned(t *testing.T) {
 				t.Errorf("%d failures that learned edges see otherwise, want %d", n, want)
 			}
 		})
+	}
+}
+
+// TestOwnership_exact_causes_teach: a failure that the error does not name failed beside the request's own, and not it.
+func TestOwnership_exact_causes_teach(t *testing.T) {
+	for _, wrapped := range []bool{true, false} {
+		rec := chainbudgettest.New(t, chainbudgettest.Service("caller"), ownershipCatalog(onePolicy))
+		fetch := func(ctx context.Context, name string) error {
+			resp, err := get(ctx, budgethttp.NewTransport(inProcess(claiming(503, ownership.ClaimClaimed, name)), rec.Dependency(name, roomy)), "http://"+name+"/")
+			if err != nil {
+				return err
+			}
+			return budgethttp.Denied(resp)
+		}
+		mux := http.NewServeMux()
+		mux.HandleFunc("GET /page", func(w http.ResponseWriter, r *http.Request) {
+			fetch(r.Context(), "ads")
+			if err := fetch(r.Context(), "users"); wrapped {
+				ownership.Blame(r.Context(), fmt.Errorf("no page without a user: %w", err))
+			}
+			w.WriteHeader(http.StatusBadGateway)
+		})
+		s := serve(t, budgethttp.NewHandler(mux, rec.SDK))
+		for range 16 {
+			lend(t, http.DefaultClient, http.MethodGet, s.URL+"/page", 3)
+		}
+		classes := map[string]string{}
+		for _, e := range rec.SDK.Edges() {
+			classes[e.Operation+" "+e.Dependency] = e.Class
+		}
+		want := map[string]string{"GET /page ads": "fail_close", "GET /page users": "fail_close"}
+		if wrapped {
+			want["GET /page ads"] = "fail_open"
+		}
+		if !maps.Equal(classes, want) {
+			t.Errorf("errors wrapped %t: learned %v, want %v", wrapped, classes, want)
+		}
+	}
+}
+
+// What requests choose themselves is no operation: neither their path nor a method that they made up.
+func TestOwnership_operations_are_bounded(t *testing.T) {
+	rec := chainbudgettest.New(t, chainbudgettest.Service("caller"), ownershipCatalog())
+	dep := rec.Dependency("callee", roomy)
+	h := budgethttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // no mux, no pattern
+		if err := chainbudget.Do(r.Context(), dep, func(context.Context) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	}), rec.SDK)
+	for i := range 100 {
+		for _, method := range []string{"GET", fmt.Sprint("METHOD", i)} {
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, fmt.Sprint("/", i), nil))
+		}
+	}
+	var operations []string
+	for _, e := range rec.SDK.Edges() {
+		operations = append(operations, e.Operation)
+	}
+	if want := []string{"GET", "another method"}; !slices.Equal(operations, want) {
+		t.Errorf("edges of operations %q, want %q", operations, want)
 	}
 }
 

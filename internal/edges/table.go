@@ -78,6 +78,9 @@ func (t *Table) Operation(name string) *Operation {
 	if o, ok := t.operations.Load(name); ok {
 		return o.(*Operation)
 	}
+	if name == t.other.name { // as it was saved
+		return t.other
+	}
 	if t.count.Load() >= MaxOperations {
 		return t.other
 	}
