@@ -21,7 +21,8 @@ type Call struct {
 	in      *Inbound
 	parent  context.Context
 	learned *operation
-	outer   *Call // the layer above that decides (I7); nil for the one that does
+	repeats profiles.Repeats // what the profile says about a call that repeats a failed one; RepeatsCount for any other
+	outer   *Call            // the layer above that decides (I7); nil for the one that does
 	options CallOptions
 
 	// Result is what came of the latest attempt; the adapter writes it before Done.
@@ -30,14 +31,12 @@ type Call struct {
 	before   int // tokens held when the decision was asked for
 
 	attempts int
-	repeats  profiles.Repeats // what the profile says about a call that repeats a failed one; RepeatsCount for any other
-	granted  bool             // a chain token is reserved for the coming attempt
-	funded   bool             // tokens of the dependency's bucket and of the process's are reserved for it
-	unlent   bool             // the attempt lends nothing
-	written  atomic.Bool      // this attempt's wire is on the request, and no inner layer has passed it on
+	granted  bool  // a chain token is reserved for the coming attempt
+	funded   bool  // tokens of the dependency's bucket and of the process's are reserved for it
+	paid     int64 // what the latest retry took from that bucket
 	lease    lease
+	unlent   bool // the attempt lends nothing
 	nonce    otelprop.Nonce
-	paid     int64 // what the latest retry took from the dependency's bucket
 	permit   breaker.Permit
 	started  time.Time
 
@@ -45,8 +44,11 @@ type Call struct {
 	previousStatus int
 	peer           atomic.Pointer[string] // whom the previous attempt talked to, where the adapter knows
 
-	owners   []string               // whose failures were retried in this call
+	owners   [2]string // whose failures were retried in this call; the rest in more
+	owned    int
+	more     []string
 	reported atomic.Pointer[Report] // what an inner layer for the same dependency saw
+	written  atomic.Bool            // this attempt's wire is on the request, and no inner layer has passed it on
 }
 
 // CallOptions is what an adapter knows about a call before it begins.
@@ -110,9 +112,6 @@ func (c *Call) Attempts() int { return c.attempts }
 
 // Now is time.Now for what follows [Call.Admit]. It reads one clock where time.Now reads two.
 func (c *Call) Now() time.Time { return c.started.Add(time.Since(c.started)) }
-
-// Started returns when the latest attempt was admitted.
-func (c *Call) Started() time.Time { return c.started }
 
 // Parent returns the caller's context.
 func (c *Call) Parent() context.Context { return c.parent }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -16,15 +15,15 @@ import (
 // nothing.
 type Decision struct {
 	// Reason is [ownership.ReasonAllowed], or the gate that refused.
-	Reason   ownership.Reason
+	Reason ownership.Reason
+	// Delay is the drawn backoff, 0 where a refusal came before it was drawn.
+	Delay time.Duration
+
 	waits    bool             // no token is reserved yet: one may come home
 	protects bool             // a protecting gate refused, or would have had a gate without a verdict not refused first
 	would    ownership.Reason // what a milder mode let through
-
-	// Delay is the drawn backoff, 0 where a refusal came before it was drawn.
-	Delay time.Duration
-	until time.Time
-	bound time.Duration // how long a lease may be waited for
+	until    time.Time
+	bound    time.Duration // how long a lease may be waited for
 }
 
 // Allowed reports whether another attempt may go out.
@@ -318,12 +317,30 @@ func (c *Call) Decision() Decision { return c.decision }
 
 // retriedOwner remembers that a failure of this owner was retried in this call.
 func (c *Call) retriedOwner(owner string) {
-	if !c.retried(owner) {
-		c.owners = append(c.owners, owner)
+	if c.retried(owner) {
+		return
 	}
+	if c.owned < len(c.owners) {
+		c.owners[c.owned] = owner
+		c.owned++
+		return
+	}
+	c.more = append(c.more, owner)
 }
 
-func (c *Call) retried(owner string) bool { return slices.Contains(c.owners, owner) }
+func (c *Call) retried(owner string) bool {
+	for _, o := range c.owners[:c.owned] {
+		if o == owner {
+			return true
+		}
+	}
+	for _, o := range c.more {
+		if o == owner {
+			return true
+		}
+	}
+	return false
+}
 
 // Finish ends a call whose last attempt failed: it makes the error that the caller gets or can ask for, and records it
 // with the request. A call that was canceled for a reason other than time is no failure of the request and is not
