@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chainbudget/chainbudget-go/adapters/budgethttp"
 	"github.com/chainbudget/chainbudget-go/ownership"
@@ -127,5 +128,39 @@ func TestRegression_a_call_within_the_process_is_a_request_of_its_own(t *testing
 	outer.ServeHTTP(httptest.NewRecorder(), request(t, context.Background(), http.MethodGet, "/", nil))
 	if totals := c.SDK.Totals(); totals.Entries != 1 || totals.Callees != 1 {
 		t.Errorf("%d entries and %d callees, want one of each", totals.Entries, totals.Callees)
+	}
+}
+
+// A request that is withdrawn by its Cancel channel is a cancellation: no retry, and no failure of the dependency. The one
+// that http.Client's Timeout ends by the same channel ran out of time.
+func TestRegression_a_request_that_its_Cancel_channel_ends_is_canceled(t *testing.T) {
+	for _, withTimeout := range []bool{false, true} {
+		arrived := make(chan struct{}, 9)
+		server := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			arrived <- struct{}{}
+			<-r.Context().Done()
+		}))
+		c := newCaller(t, roomy, catalog(3))
+		client := c.client(t, nil)
+		req := request(t, c.chain(t), http.MethodGet, server.URL, nil)
+		want := ownership.ReasonCanceled
+		if withTimeout {
+			client.Timeout = 50 * time.Millisecond
+			want = ownership.ReasonDeadline
+		} else {
+			withdraw := make(chan struct{})
+			req.Cancel = withdraw //nolint:staticcheck // deprecated, and honored by net/http
+			go func() {
+				<-arrived
+				close(withdraw)
+			}()
+		}
+		if resp, err := client.Do(req); err == nil {
+			resp.Body.Close()
+			t.Fatal("the request succeeds")
+		}
+		if got := c.Reasons(); len(got) != 1 || got[0] != want {
+			t.Errorf("with a timeout %v: the decisions are %v, want %v", withTimeout, got, want)
+		}
 	}
 }

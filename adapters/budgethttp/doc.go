@@ -12,7 +12,8 @@
 //  4. When retries end, the last response is returned readable with a nil error, as net/http users expect; [Denied]
 //     tells why they ended. A failure without a response is a *chainbudget.DeniedError around the transport's error.
 //  5. net/http's own silent replays are watched: one that would carry a lease a second time is stopped and decided anew.
-//  6. Nothing of the budget goes to a host outside; each redirect is judged by its own host.
+//  6. Nothing of the budget goes to a host outside; each redirect is judged by its own host, unless the catalog declares
+//     on which side the dependency is.
 //
 // The profile's attempt timeout ends when the response's headers arrive; a long body may take its time. An http.Client's
 // own Timeout spans all attempts and their backoff.

@@ -33,7 +33,7 @@ func (x *exchange) judgeError(a *attempt, err error) {
 	r.Err = err
 	cause := a.Canceled()
 	switch parent := x.Parent().Err(); {
-	case parent == context.Canceled && cause == nil:
+	case parent == context.Canceled && cause == nil, parent == nil && cause == nil && x.withdrawn():
 		r.Canceled, r.Unsent = true, a.neverLeft()
 		return
 	case parent != nil: // in flight when the deadline passed: it did fail
@@ -56,6 +56,18 @@ func (x *exchange) judgeError(a *attempt, err error) {
 	default:
 		r.Unsent = a.neverLeft() || refused(err) || !a.watched() && neverDialed(err)
 		r.Retryable = !permanent(err)
+	}
+}
+
+// withdrawn reports whether the caller canceled the request by its Cancel channel, for a reason other than time:
+// http.Client closes it, too, when its Timeout is over.
+func (x *exchange) withdrawn() bool {
+	select {
+	case <-x.req.Cancel: //nolint:staticcheck // deprecated, and honored by net/http
+		deadline, limited := x.Parent().Deadline()
+		return !limited || time.Now().Before(deadline)
+	default:
+		return false
 	}
 }
 
