@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -364,6 +365,62 @@ func TestOwnership_exact_causes_teach(t *testing.T) {
 		if !maps.Equal(classes, want) {
 			t.Errorf("errors wrapped %t: learned %v, want %v", wrapped, classes, want)
 		}
+	}
+}
+
+// TestOwnership_many_at_once: every request of many at once teaches exactly once.
+func TestOwnership_many_at_once(t *testing.T) {
+	const goroutines, each = 32, 40
+	rec := chainbudgettest.New(t, chainbudgettest.Service("caller"), ownershipCatalog(onePolicy))
+	calls := map[string]http.RoundTripper{}
+	for name, status := range map[string]int{"works": 200, "fails": 503, "swings": 0} {
+		calls[name] = budgethttp.NewTransport(roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+			status := status
+			if status == 0 { // as its caller is about to answer
+				status, _ = req.Context().Value(writerKey{}).(int)
+			}
+			return response(req, status, http.NoBody), nil
+		}), rec.Dependency(name, roomy))
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{status}", func(w http.ResponseWriter, r *http.Request) {
+		status, _ := strconv.Atoi(r.PathValue("status"))
+		ctx := context.WithValue(r.Context(), writerKey{}, status)
+		var all sync.WaitGroup
+		for name, transport := range calls {
+			all.Go(func() {
+				if _, err := get(ctx, transport, "http://"+name+"/"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		w.WriteHeader(status)
+	})
+	h := budgethttp.NewHandler(mux, rec.SDK, budgethttp.Entry())
+	var all sync.WaitGroup
+	for range goroutines {
+		all.Go(func() {
+			for i := range each {
+				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, []string{"/200", "/500"}[i%2], nil))
+			}
+		})
+	}
+	all.Wait()
+	type counts struct {
+		requests, alone int64
+		class           string
+	}
+	got := map[string]counts{}
+	for _, e := range rec.SDK.Edges() {
+		got[e.Dependency] = counts{e.Requests, e.Alone, e.Class}
+	}
+	const n = goroutines * each
+	want := map[string]counts{
+		"works": {n, n / 2, "unknown"}, "fails": {n, 0, "unknown"}, "swings": {n, 0, "fail_close"},
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("learned %+v, want %+v", got, want)
 	}
 }
 

@@ -41,6 +41,7 @@ type graphPlan struct {
 	depth    int // edges from the entry to the cause
 	fanOut   func(*rand.Rand) int
 	parallel bool
+	breaks   bool         // the cause breaks connections instead of answering
 	outside  map[int]bool // hops of the path that do not run the SDK: they neither retry nor report
 	looping  map[int]bool // hops that also retry on their own, below the SDK
 	seed     uint64
@@ -57,7 +58,13 @@ func newGraph(t *testing.T, plan graphPlan) *graph {
 	g := &graph{graphPlan: plan, t: t, retries: map[int]int64{}}
 	random := rand.New(rand.NewPCG(plan.seed, 24))
 	latencies := map[string]time.Duration{}
-	g.network = testnet.New(func(r *http.Request) testnet.Fault { return testnet.Fault{After: latencies[r.URL.Host]} })
+	g.network = testnet.New(func(r *http.Request) testnet.Fault {
+		fault := testnet.Fault{After: latencies[r.URL.Host]}
+		if plan.breaks && g.down.Load() && r.URL.Host == g.path[g.depth].host {
+			fault.Kind, fault.Before = testnet.Drop, fault.After
+		}
+		return fault
+	})
 	add := func() *graphNode {
 		n := &graphNode{host: "service" + strconv.Itoa(g.nodes)}
 		latencies[n.host] = time.Duration(1+random.IntN(10)) * time.Millisecond
@@ -221,9 +228,9 @@ func (g *graph) ask() (radius, distance int, ok bool) {
 
 // storm is what many failing requests came to.
 type storm struct {
-	requests            int
-	most, farthest, sum int
-	radii               []int // how many requests had which radius
+	requests, most, farthest, sum int
+	beyond                        int   // the most by which a radius is larger than the plan of its graph explains
+	radii                         []int // how many requests had which radius
 }
 
 func (s *storm) add(radius, distance int) {

@@ -86,9 +86,23 @@ func TestT24_storm_radius_NoRace(t *testing.T) {
 		}
 	}
 
+	// A cause that breaks connections takes the leases with it, so that it is not its neighbour who retries.
+	for _, run := range []stormRun{chain(false), random(false), random(true)} {
+		run.breaks = true
+		if run.depth == 0 {
+			run.graphs = 60
+		}
+		what := fmt.Sprintf("%s, parallel calls %t, the cause breaks connections", run.shape(), run.parallel)
+		s := run.run(t, what)
+		t.Logf("%s: %v", what, &s)
+		tab.atMost(what+", at most", "3", 2, s.most)
+		tab.report(what+", mean", "2", s.mean())
+		tab.report(what+", farthest hop that retried", "-", float64(s.farthest))
+	}
+
 	// Hops without the SDK: 10 % of the hops of each path, one at least and never the entry.
 	for _, parallel := range []bool{false, true} {
-		for _, run := range []stormRun{chain(parallel), random(parallel)} {
+		for _, run := range []stormRun{chain(parallel), {graphs: 40, depth: 25, parallel: parallel, learned: true}, random(parallel)} {
 			run.outside = .1
 			run.graphs = 80
 			if run.depth > 0 {
@@ -96,12 +110,15 @@ func TestT24_storm_radius_NoRace(t *testing.T) {
 					continue
 				}
 			}
-			what := fmt.Sprintf("%s, parallel calls %t, 10 %% without the SDK", run.shape(), parallel)
+			what := fmt.Sprintf("%s, parallel calls %t, silent callees learned %t, 10 %% without the SDK", run.shape(), parallel, run.learned)
 			s := run.run(t, what)
 			t.Logf("%s: %v", what, &s)
 			tab.atMost(what+", at most", "3", 3, s.most)
 			tab.report(what+", mean", "2", s.mean())
 			tab.report(what+", farthest hop that retried", "-", float64(s.farthest))
+			if run.learned {
+				continue
+			}
 			run.outside, run.looping = 0, .1
 			s = run.run(t, what+" looping")
 			tab.report(fmt.Sprintf("%s, parallel calls %t, 10 %% also retry below the SDK, at most", run.shape(), parallel), "-", float64(s.most))
@@ -110,12 +127,39 @@ func TestT24_storm_radius_NoRace(t *testing.T) {
 	}
 }
 
+// A path may have more than its share of such hops. Nothing crosses them, so that each run of hops between two of them acts
+// on its own: it retries at one hop, or with parallel calls at two.
+func TestT24_hops_without_the_SDK_by_chance_NoRace(t *testing.T) {
+	tab := newTable(t, "T24: hops that retry because of one failure, each hop without the SDK with 10 %")
+	defer tab.print()
+	for _, run := range []stormRun{
+		{graphs: 60, depth: 25}, {graphs: 60, depth: 25, learned: true}, {graphs: 60}, {graphs: 60, parallel: true}, {graphs: 30, parallel: true, learned: true},
+	} {
+		run.each = .1
+		what := fmt.Sprintf("%s, parallel calls %t, learned %t", run.shape(), run.parallel, run.learned)
+		s := run.run(t, what)
+		above := 0
+		for radius, n := range s.radii {
+			if radius > 3 {
+				above += n
+			}
+		}
+		t.Logf("%s: %v", what, &s)
+		tab.report(what+", at most", "3", float64(s.most))
+		tab.report(what+", mean", "2", s.mean())
+		tab.report(what+", share above 3", "0", float64(above)/float64(s.requests))
+		tab.atMost(what+", most beyond what the runs explain", "-", 0, s.beyond)
+	}
+}
+
 // stormRun is a run over many graphs, each with a few requests while its cause is down.
 type stormRun struct {
 	graphs   int
 	depth    int // 0 = random graphs
 	parallel bool
-	learned  bool // requests succeeded before, so that it is known who is a leaf
+	learned  bool    // requests succeeded before, so that it is known who is a leaf
+	breaks   bool    // the cause breaks connections
+	each     float64 // how likely each hop but the entry is without the SDK
 	outside  float64
 	looping  float64
 }
@@ -142,6 +186,7 @@ func (r stormRun) run(t *testing.T, name string) storm {
 						defer mu.Unlock()
 						for _, one := range s {
 							all.add(one[0], one[1])
+							all.beyond = max(all.beyond, one[0]-one[2])
 						}
 					})
 				}
@@ -154,14 +199,22 @@ func (r stormRun) run(t *testing.T, name string) storm {
 	return all
 }
 
-// one runs one graph and returns radius and distance of each failing request.
-func (r stormRun) one(t *testing.T, seed uint64) [][2]int {
+// one runs one graph and returns radius and distance of each failing request, and the radius that its runs of hops explain.
+func (r stormRun) one(t *testing.T, seed uint64) [][3]int {
 	random := rand.New(rand.NewPCG(seed, 2424))
-	plan := graphPlan{rules: stormRules, depth: r.depth, parallel: r.parallel, seed: seed}
+	plan := graphPlan{rules: stormRules, depth: r.depth, parallel: r.parallel, breaks: r.breaks, seed: seed}
 	if r.depth == 0 {
 		plan.depth, plan.fanOut = drawDepth(random), drawFanOut
 	}
 	plan.outside, plan.looping = some(random, plan.depth, r.outside), some(random, plan.depth, r.looping)
+	for hop := 1; hop <= plan.depth && r.each > 0; hop++ {
+		if random.Float64() < r.each {
+			if plan.outside == nil {
+				plan.outside = map[int]bool{}
+			}
+			plan.outside[hop] = true
+		}
+	}
 	g := newGraph(t, plan)
 	defer g.close()
 	if r.learned {
@@ -172,13 +225,17 @@ func (r stormRun) one(t *testing.T, seed uint64) [][2]int {
 		}
 	}
 	g.down.Store(true)
-	var came [][2]int
+	explained := 1 + len(plan.outside)
+	if r.parallel {
+		explained *= 2
+	}
+	var came [][3]int
 	for range 3 {
 		radius, distance, ok := g.ask()
 		if ok {
 			t.Error("a request succeeded while its cause was down")
 		}
-		came = append(came, [2]int{radius, distance})
+		came = append(came, [3]int{radius, distance, explained})
 	}
 	return came
 }
