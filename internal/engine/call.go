@@ -283,7 +283,8 @@ func (c *Call) Done(now time.Time) {
 		dep.latency.add(now.Sub(c.started))
 		c.payIn()
 	}
-	if c.attempts == 1 && !r.Canceled {
+	silent := r.Excluded && r.Status == 0 // the dependency had nothing to do with it: the caller's body, a stopped replay
+	if c.attempts == 1 && !r.Canceled && !silent {
 		dep.floor.add(now, !failed)
 	}
 }
