@@ -16,6 +16,10 @@ import (
 type CallOption struct {
 	// MayRepeat says that the function may run twice; see [Idempotent].
 	MayRepeat bool
+	// Operation names what the function asks of the dependency, so that a caller's own loop around the SDK is known by it:
+	// the profile may charge or refuse a call that repeats a failed one of the same request. Without a name such a call is
+	// only counted.
+	Operation string
 	// Classify, if not nil, decides which errors of the function are worth a retry, in place of the built-in rule
 	// (timeouts, refused and reset connections, and [Retryable]). It is called with every non-nil error that is not a cancellation.
 	Classify func(error) bool
@@ -50,14 +54,20 @@ func Call[T any](ctx context.Context, dep *Dependency, fn func(context.Context) 
 		var none T
 		return none, refused
 	}
+	var operation uint64
 	c := new(call)
 	for _, o := range options {
 		c.idempotent = c.idempotent || o.MayRepeat
 		if o.Classify != nil {
 			c.classify = o.Classify
 		}
+		if o.Operation != "" {
+			operation = engine.HashString(engine.HashSeed, o.Operation)
+		}
 	}
-	c.Begin(ctx, dep.engine(), engine.CallOptions{Idempotent: c.idempotent, Replayable: true, Wireless: true})
+	c.Begin(ctx, dep.engine(), engine.CallOptions{
+		Operation: operation, Idempotent: c.idempotent, Replayable: true, Wireless: true,
+	})
 	for {
 		var value T
 		err, admitted := c.admit()

@@ -329,3 +329,23 @@ func TestRegression_an_attempt_timeout_is_retried_whatever_context_fn_waits_on(t
 		})
 	}
 }
+
+// TestDo_repeats: only a named operation is charged for repeating a failed one.
+func TestDo_repeats(t *testing.T) {
+	rec := chainbudgettest.New(t, chainbudgettest.Catalog(doCatalog+"  refusing: {extends: plain, retry: {repeats: refuse}}\n"))
+	dep, ctx := rec.Dependency("db", "refusing"), started(t, rec)
+	plain := errors.New("plain")
+	for range 2 {
+		runs, _ := run(ctx, dep, 99, plain)
+		assert.Equal(t, 1, runs, "what is not named may be another operation")
+	}
+	assert.Equal(t, int64(1), rec.SDK.Totals().Dependencies["db"].RepeatedCalls)
+	load, save := chainbudget.CallOption{Operation: "load"}, chainbudget.CallOption{Operation: "save"}
+	runs, _ := run(ctx, dep, 99, plain, load)
+	assert.Equal(t, 1, runs)
+	runs, _ = run(ctx, dep, 99, plain, save)
+	assert.Equal(t, 1, runs)
+	runs, err := run(ctx, dep, 99, plain, load)
+	assert.Zero(t, runs)
+	assert.ErrorContains(t, err, "max_attempts")
+}

@@ -17,6 +17,9 @@ type Edge struct {
 // Edges returns what has been learned so far, by operation and dependency. Whether it decides claims is the catalog's to
 // say (chain.learn).
 func (s *SDK) Edges() []Edge {
+	if !s.engine().Usable() {
+		return nil
+	}
 	var list []Edge
 	for _, o := range s.engine().Edges().Memory().Operations {
 		for _, e := range o.Edges {
@@ -33,6 +36,9 @@ func (s *SDK) Edges() []Edge {
 // requests too: to start from a file that is shipped with the catalog, or to make that file from several instances'. If
 // any of the files cannot be read, or does not exist, nothing is added and the error names each.
 func (s *SDK) LearnFrom(files ...string) error {
+	if !s.engine().Usable() {
+		return errNoSDK
+	}
 	memories, err := edges.LoadAll(files...)
 	if err != nil {
 		return err

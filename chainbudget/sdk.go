@@ -10,8 +10,9 @@ import (
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
-// SDK is one service's use of the chain budget. Make one in main with [New] and pass it on; there is no global one. All
-// methods may be called by many goroutines at once.
+// SDK is one service's use of the chain budget. Make one in main with [New] and pass it on; there is no global one. A nil
+// or zero SDK has no dependencies and no numbers, and adapters let everything pass that is given one. All methods may be
+// called by many goroutines at once.
 type SDK engine.SDK
 
 // modeVariable is the environment variable that overrides the mode of everything, for the on-call engineer: bypass,
@@ -108,6 +109,8 @@ func New(service string, options ...Option) (*SDK, error) {
 	return sdk, errors.Join(problems...)
 }
 
+var errNoSDK = errors.New("chainbudget: there is no SDK: make one with New, and look at the error that came with it")
+
 var errNoName = errors.New("chainbudget: the dependency has no name: give Dependency the name that the catalog uses")
 
 func (s *SDK) engine() *engine.SDK { return (*engine.SDK)(s) }
@@ -121,6 +124,9 @@ func (s *SDK) engine() *engine.SDK { return (*engine.SDK)(s) }
 // and a profile other than the pinned one is an error too.
 func (s *SDK) Dependency(name string, profile profiles.Name) (*Dependency, error) {
 	e := s.engine()
+	if !e.Usable() {
+		return nil, errNoSDK
+	}
 	d, effective, err := e.Dependency(name, profile)
 	if name == "" {
 		err = errors.Join(errNoName, err)
@@ -142,7 +148,12 @@ func (s *SDK) Dependency(name string, profile profiles.Name) (*Dependency, error
 
 // Close ends the SDK's use and saves what it has learned, if a file was given. Calls under way finish. Closing again does
 // nothing.
-func (s *SDK) Close() error { return s.engine().Close() }
+func (s *SDK) Close() error {
+	if !s.engine().Usable() {
+		return nil
+	}
+	return s.engine().Close()
+}
 
 // Dependency is a named thing that a service calls, with exactly one profile. A nil *Dependency lets everything pass
 // as if the SDK were not there. All methods may be called by many goroutines at once.

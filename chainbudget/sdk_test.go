@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/chainbudget/chainbudget-go/adapters/budgethttp"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
 	"github.com/chainbudget/chainbudget-go/profiles"
@@ -172,4 +174,22 @@ func TestDependency_needs_a_name(t *testing.T) {
 	dep, err := sdk.Dependency("", profiles.ReadHeavy)
 	require.NotNil(t, dep)
 	assert.ErrorContains(t, err, "no name")
+}
+
+func TestSDK_nil_and_zero(t *testing.T) {
+	for _, sdk := range []*chainbudget.SDK{nil, new(chainbudget.SDK)} {
+		dep, err := sdk.Dependency("payments", profiles.ReadHeavy)
+		assert.Nil(t, dep)
+		assert.ErrorContains(t, err, "New")
+		assert.Zero(t, sdk.Totals())
+		assert.Empty(t, sdk.Edges())
+		assert.Error(t, sdk.LearnFrom("x"))
+		assert.NoError(t, sdk.Close())
+		ctx, end := chainbudget.Start(context.Background(), sdk)
+		assert.Equal(t, context.Background(), ctx)
+		end()
+		next := http.NewServeMux()
+		assert.Equal(t, http.Handler(next), budgethttp.NewHandler(next, sdk, budgethttp.Entry()))
+		assert.Equal(t, http.DefaultTransport, budgethttp.NewRouter(nil, sdk))
+	}
 }

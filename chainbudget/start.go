@@ -17,7 +17,7 @@ const ScopeName = "github.com/chainbudget/chainbudget-go/chainbudget"
 // own, linked to the span in ctx. Call end when the work is done; tokens are then gone. Start does not detach ctx from
 // its cancellation: pass context.WithoutCancel(ctx) for work that outlives a request.
 func Start(ctx context.Context, sdk *SDK) (chain context.Context, end func()) {
-	if sdk == nil {
+	if !sdk.engine().Usable() {
 		return ctx, func() {}
 	}
 	options := []trace.SpanStartOption{trace.WithNewRoot()}

@@ -43,6 +43,9 @@ type DependencyTotals struct {
 
 // Totals reads the SDK's numbers.
 func (s *SDK) Totals() Totals {
+	if !s.engine().Usable() {
+		return Totals{}
+	}
 	t := s.engine().Totals()
 	dependencies := make(map[string]DependencyTotals, len(t.Dependencies))
 	for name, d := range t.Dependencies {

@@ -25,10 +25,10 @@ type HandlerOption struct {
 // begins: browsers, partners, gateways.
 func Entry() HandlerOption { return HandlerOption{entry: true} }
 
-// NewHandler returns a handler that takes part in chains for next. With a nil sdk it is next itself. Within a handler of
+// NewHandler returns a handler that takes part in chains for next. With a nil or zero sdk it is next itself. Within a handler of
 // the same request it does nothing: the outermost decides.
 func NewHandler(next http.Handler, sdk *chainbudget.SDK, options ...HandlerOption) http.Handler {
-	if sdk == nil {
+	if !(*engine.SDK)(sdk).Usable() {
 		return next
 	}
 	h := &handler{next: next, sdk: (*engine.SDK)(sdk)}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/chainbudget/chainbudget-go/internal/engine"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 )
 
@@ -87,24 +88,12 @@ func first(h http.Header, canonical string) string {
 	return ""
 }
 
-const (
-	hashOffset = 14695981039346656037 // FNV-1a
-	hashPrime  = 1099511628211
-)
-
-func hash(h uint64, s string) uint64 {
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * hashPrime
-	}
-	return h
-}
-
 // operation identifies what a request asks, to tell whether a call repeats a failed one: method, path and query. Its
 // shape leaves the query out and takes path segments that look like identifiers as all alike: what is learned about a
 // callee holds for a kind of request. Both are hashes, never 0.
 func operation(req *http.Request) (exact, shape uint64) {
-	exact = hash(hash(hash(hashOffset, req.Method), req.URL.Path), req.URL.RawQuery)
-	shape = hash(hashOffset, req.Method)
+	shape = engine.HashString(engine.HashSeed, req.Method)
+	exact = engine.HashString(engine.HashString(shape, req.URL.Path), req.URL.RawQuery)
 	for path := req.URL.Path; path != ""; {
 		segment, rest := path, ""
 		if i := strings.IndexByte(path[1:], '/'); i >= 0 {
@@ -113,7 +102,7 @@ func operation(req *http.Request) (exact, shape uint64) {
 		if identifier(segment) {
 			segment = "/*"
 		}
-		shape, path = hash(shape, segment), rest
+		shape, path = engine.HashString(shape, segment), rest
 	}
 	return max(exact, 1), max(shape, 1)
 }

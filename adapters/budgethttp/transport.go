@@ -20,11 +20,11 @@ func NewTransport(base http.RoundTripper, dep *chainbudget.Dependency) http.Roun
 }
 
 // NewRouter returns a RoundTripper that picks the dependency of each request by the hosts that the catalog of sdk
-// declares. A request to any other host passes through base as it is. A nil base is http.DefaultTransport; a nil sdk
-// lets everything pass.
+// declares. A request to any other host passes through base as it is. A nil base is http.DefaultTransport; a nil or
+// zero sdk lets everything pass.
 func NewRouter(base http.RoundTripper, sdk *chainbudget.SDK) http.RoundTripper {
 	base = orDefault(base)
-	if sdk == nil {
+	if !(*engine.SDK)(sdk).Usable() {
 		return base
 	}
 	return &router{base: base, sdk: (*engine.SDK)(sdk)}

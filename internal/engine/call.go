@@ -88,7 +88,9 @@ func (c *Call) Begin(ctx context.Context, dep *Dependency, o CallOptions) {
 	dep.counters.calls.Add(1)
 	if c.in.failedBefore(dep.name, o.Operation) {
 		dep.counters.repeated.Add(1)
-		c.repeats = dep.profile.Retry.Repeats
+		if o.Operation != 0 { // what is not known may be another one
+			c.repeats = dep.profile.Retry.Repeats
+		}
 	}
 	if b := &dep.profile.Budget; b.Kind == profiles.BudgetRatio && b.Fund == profiles.FundRequests {
 		dep.bucket.add(dep.deposit, b.Burst)

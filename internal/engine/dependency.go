@@ -29,6 +29,7 @@ type Dependency struct {
 	mode       profiles.Mode
 	disabled   bool
 	external   profiles.Placement
+	anyHost    bool // the catalog gives it no hosts
 	failOpen   bool
 	failClosed bool
 	mesh       profiles.Mesh
@@ -59,6 +60,8 @@ func newDependency(s *SDK, name string, inCode profiles.Name, e profiles.Effecti
 		failOpen: e.OnFailure == profiles.OnFailureOpen, failClosed: e.OnFailure == profiles.OnFailureClosed, mesh: e.Mesh, breaker: breaker.New(name, e.Profile.Breaker, nil),
 		deposit: int64(e.Profile.Budget.Ratio*wholeToken + 0.5),
 	}
+	declared := s.catalog.Dependencies[name]
+	d.anyHost = declared == nil || len(declared.Hosts) == 0
 	if s.forced != profiles.ModeInherit {
 		d.mode = s.forced
 	}
@@ -123,7 +126,10 @@ func (d *Dependency) External(host string) bool {
 	case profiles.PlacementExternal:
 		return true
 	case profiles.PlacementInternal:
-		return false
+		// With hosts, the declaration is about those: a redirect elsewhere is judged by where it leads.
+		if name, ok := d.sdk.catalog.DependencyForHost(host); d.anyHost || ok && name == d.name {
+			return false
+		}
 	}
 	if v := d.lastHost.Load(); v != nil && v.host == host {
 		return v.external

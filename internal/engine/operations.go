@@ -72,3 +72,15 @@ func reset(n *atomic.Int32) {
 		n.Store(0)
 	}
 }
+
+// HashSeed begins the hash that identifies an operation.
+const HashSeed = 14695981039346656037
+
+// HashString continues such a hash by a string: FNV-1a, which needs no state and is the same in every process.
+func HashString(h uint64, s string) uint64 {
+	const prime = 1099511628211
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * prime
+	}
+	return h
+}

@@ -124,6 +124,9 @@ func (s *SDK) Mode() profiles.Mode {
 	}
 }
 
+// Usable reports whether s was made by Init: a nil or zero SDK lets everything pass as if it were not there.
+func (s *SDK) Usable() bool { return s != nil && s.catalog != nil }
+
 // Strict reports whether what is usually a warning is an error.
 func (s *SDK) Strict() bool { return s.strict }
 
