@@ -9,7 +9,6 @@ import (
 
 	"github.com/cenkalti/backoff/v7"
 	"github.com/failsafe-go/failsafe-go"
-	"github.com/failsafe-go/failsafe-go/budget"
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 
@@ -57,7 +56,7 @@ func functions() []Subject {
 		{Path: path, Who: Failsafe, open: func() *stage {
 			s := new(stage)
 			executor := failsafe.With(
-				retrypolicy.NewBuilder[any]().WithMaxAttempts(3).WithBudget(budget.New()).Build(),
+				retrypolicy.NewBuilder[any]().WithMaxAttempts(3).WithBudget(roomyBudget()).Build(),
 				circuitbreaker.NewBuilder[any]().WithFailureRateThreshold(0.5, 20, 10*time.Second).Build())
 			s.worker = func() Op {
 				run := executor.WithContext(s.serverContext())

@@ -45,9 +45,13 @@ func (s *stage) sdk(profile profiles.Name) layer {
 	}
 }
 
+// roomyBudget is failsafe's retry budget with room for every retry: by default a few concurrent ones exceed it, and what a
+// refusal costs is not what is measured.
+func roomyBudget() budget.Budget { return budget.NewBuilder().WithMaxRate(1).Build() }
+
 // failsafe wraps with retries, a retry budget and a breaker, and with a limit for each attempt if there is one.
 func (s *stage) failsafe(ratio float64, limit time.Duration) layer {
-	retry := failsafehttp.NewRetryPolicyBuilder().WithMaxAttempts(3).WithBudget(budget.New()).Build()
+	retry := failsafehttp.NewRetryPolicyBuilder().WithMaxAttempts(3).WithBudget(roomyBudget()).Build()
 	breaker := circuitbreaker.NewBuilder[*http.Response]().HandleIf(func(r *http.Response, err error) bool {
 		return err != nil || r.StatusCode >= 500
 	}).WithFailureRateThreshold(ratio, 20, 10*time.Second).WithDelay(5 * time.Second).Build()
