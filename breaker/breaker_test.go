@@ -124,7 +124,7 @@ func TestBreaker_ready_takes_nothing(t *testing.T) {
 		require.False(t, b.Ready())
 		time.Sleep(b.openFor)
 		require.False(t, b.Ready(), "at the last instant of the open time")
-		time.Sleep(time.Nanosecond)
+		time.Sleep(1 * time.Nanosecond)
 		for range 100 {
 			require.True(t, b.Ready())
 		}

@@ -149,7 +149,8 @@ func TestRegression_a_request_that_its_Cancel_channel_ends_is_canceled(t *testin
 			want = ownership.ReasonDeadline
 		} else {
 			withdraw := make(chan struct{})
-			req.Cancel = withdraw //nolint:staticcheck // deprecated, and honored by net/http
+			//lint:ignore SA1019 deprecated, and honored by net/http
+			req.Cancel = withdraw
 			go func() {
 				<-arrived
 				close(withdraw)

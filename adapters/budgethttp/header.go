@@ -50,9 +50,7 @@ func ours(k string) string {
 // stripHeader takes everything of ours out of a header map of requests. I6: it is what keeps a grant from leaving
 // other than through an adapter.
 func stripHeader(h http.Header) {
-	if _, ok := h[otelprop.HTTPRequestHeader]; ok {
-		delete(h, otelprop.HTTPRequestHeader)
-	}
+	delete(h, otelprop.HTTPRequestHeader)
 	lines := h[otelprop.HTTPBaggageHeader]
 	if len(lines) == 0 {
 		return

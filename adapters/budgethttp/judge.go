@@ -62,8 +62,10 @@ func (x *exchange) judgeError(a *attempt, err error) {
 // withdrawn reports whether the caller canceled the request by its Cancel channel, for a reason other than time:
 // http.Client closes it, too, when its Timeout is over.
 func (x *exchange) withdrawn() bool {
+	//lint:ignore SA1019 deprecated, and honored by net/http
+	withdraw := x.req.Cancel
 	select {
-	case <-x.req.Cancel: //nolint:staticcheck // deprecated, and honored by net/http
+	case <-withdraw:
 		deadline, limited := x.Parent().Deadline()
 		return !limited || time.Now().Before(deadline)
 	default:

@@ -23,7 +23,6 @@ type Dependency struct {
 	name       string
 	slug       string // as an owner on the wire
 	inCode     profiles.Name
-	pinned     bool
 	profile    *profiles.Profile
 	params     otelprop.Params // what the wire of each attempt says
 	mode       profiles.Mode
