@@ -60,6 +60,10 @@ func (e *DeniedError) Error() string {
 	b = append(b, " (owner "...)
 	b = append(b, e.Owner...)
 	b = append(b, ", "...)
+	if e.OwnerDepth > 1 {
+		b = strconv.AppendInt(b, int64(e.OwnerDepth), 10)
+		b = append(b, " hops below, "...)
+	}
 	b = append(b, e.Claim.String()...)
 	b = append(b, ')')
 	if e.Status != 0 {

@@ -207,6 +207,8 @@ func TestDeniedError(t *testing.T) {
 	assert.ErrorIs(t, e, cause)
 	assert.True(t, e.Timeout())
 	assert.Equal(t, "chainbudget: payments: no retry after attempt 1: max_attempts (owner ledger, unclaimed): status 503: context deadline exceeded", e.Error())
+	e.OwnerDepth = 3
+	assert.Contains(t, e.Error(), "(owner ledger, 3 hops below, unclaimed)")
 	e = &DeniedError{Dependency: "payments", Owner: "payments", Claim: ClaimUnclaimed, Reason: ReasonBreakerOpen}
 	assert.Equal(t, "chainbudget: payments: refused here, no attempt made: breaker_open (owner payments, unclaimed)", e.Error())
 	assert.False(t, e.Timeout())

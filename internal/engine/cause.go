@@ -116,11 +116,13 @@ func (in *Inbound) Verdict(ctx context.Context, a Answer) ownership.Verdict {
 		span.AddEvent("chainbudget.claim", trace.WithAttributes(
 			attribute.String("chainbudget.claim", v.Claim.String()),
 			attribute.String("chainbudget.owner", v.Owner),
+			attribute.Int("chainbudget.owner_depth", v.Depth),
 			attribute.String("chainbudget.why", v.Why),
 		))
 	}
 	if in.sdk.debug != nil {
-		in.sdk.debug(ctx, "chainbudget: the answer is a failure", "operation", in.operation(), "claim", v.Claim.String(), "owner", v.Owner, "why", v.Why)
+		in.sdk.debug(ctx, "chainbudget: the answer is a failure", "operation", in.operation(), "claim", v.Claim.String(),
+			"owner", v.Owner, "owner_depth", v.Depth, "why", v.Why)
 	}
 	return v
 }
