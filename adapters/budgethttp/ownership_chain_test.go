@@ -510,7 +510,7 @@ func TestOwnership_explains(t *testing.T) {
 		if !slices.Equal(explained, want) {
 			t.Errorf("explained %q, want %q", explained, want)
 		}
-		event := "chainbudget.claim chainbudget.claim=claimed,chainbudget.owner=ledger,chainbudget.why=exact: the error wraps the failed call to payments"
+		event := "chainbudget.claim chainbudget.claim=claimed,chainbudget.owner=ledger,chainbudget.owner_depth=1,chainbudget.why=exact: the error wraps the failed call to payments"
 		if n := len(span.events); n == 0 || span.events[n-1] != event {
 			t.Errorf("the span's events are %q, want %q last", span.events, event)
 		}
