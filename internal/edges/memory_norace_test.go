@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -30,7 +31,7 @@ func TestTable_live_memory_NoRace(t *testing.T) {
 		for i := range edges.MaxEdges / perOperation {
 			o := table.Operation(fmt.Sprintf("POST /v1/accounts/{account}/orders-%d/{id}", i))
 			for j := range perOperation {
-				o.Record(true, []edges.Call{{Dependency: fmt.Sprintf("%s-service-%d", "inventory", i*perOperation+j), Failed: true}})
+				o.Record(time.Now(), true, []edges.Call{{Dependency: fmt.Sprintf("%s-service-%d", "inventory", i*perOperation+j), Failed: true}})
 			}
 		}
 		used := live() - before

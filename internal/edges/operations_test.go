@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,7 +21,7 @@ func TestTable_of_too_many_operations_survives_restarts(t *testing.T) {
 		table := edges.New(0)
 		table.Remember(memory)
 		for i := range edges.MaxOperations + 100 {
-			table.Operation(fmt.Sprintf("pay.Restart%d/Method%d", restart, i)).Record(true, []edges.Call{{Dependency: "users", Failed: true}})
+			table.Operation(fmt.Sprintf("pay.Restart%d/Method%d", restart, i)).Record(time.Now(), true, []edges.Call{{Dependency: "users", Failed: true}})
 		}
 		require.NoError(t, table.Save(path))
 	}

@@ -181,9 +181,9 @@ type Call struct {
 	Cause, Exact bool
 }
 
-// Record learns from one request: whether it failed, and what it called, each dependency once.
-func (o *Operation) Record(failed bool, calls []Call) {
-	o.table.advance()
+// Record learns from one request that ended now: whether it failed, and what it called, each dependency once.
+func (o *Operation) Record(now time.Time, failed bool, calls []Call) {
+	o.table.advance(now)
 	clean := true
 	for i := range calls {
 		c := &calls[i]
@@ -219,9 +219,9 @@ func (o *Operation) learnOwn(failed bool) {
 }
 
 // advance counts traffic time: the time between requests, without the pauses.
-func (t *Table) advance() {
+func (t *Table) advance(at time.Time) {
 	const step = int64(100 * time.Millisecond)
-	now := int64(time.Since(t.start))
+	now := int64(at.Sub(t.start))
 	last := t.last.Load()
 	if now-last < step || !t.last.CompareAndSwap(last, now) {
 		return

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -78,7 +79,8 @@ func (in *Inbound) failedBefore(dependency string, operation uint64) bool {
 
 // Learn teaches the edges what this request has shown.
 func (in *Inbound) Learn(a Answer) {
-	in.sdk.load.answered(a.Rejected)
+	now := time.Now()
+	in.sdk.load.answered(now, a.Rejected)
 	var few [8]edges.Call
 	calls := in.callees.appendTo(few[:0])
 	lost, causes, exact := in.Tracker.Failures()
@@ -87,7 +89,7 @@ func (in *Inbound) Learn(a Answer) {
 		c.Failed, c.Cause = named(lost, c.Dependency), named(causes, c.Dependency)
 		c.Exact = exact && a.Failed
 	}
-	in.sdk.edges.Operation(in.operation()).Record(a.Failed, calls)
+	in.sdk.edges.Operation(in.operation()).Record(now, a.Failed, calls)
 }
 
 func named(list []*ownership.DeniedError, dependency string) bool {

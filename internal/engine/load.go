@@ -31,7 +31,7 @@ func (l *load) arrived(attempt uint8) {
 	}
 }
 
-func (l *load) answered(rejected bool) { l.answers.Add(!rejected) }
+func (l *load) answered(now time.Time, rejected bool) { l.answers.AddAt(now, !rejected) }
 
 // tooManyRetries reports whether the server is rejecting and more than a share of its requests are retries.
 func (l *load) tooManyRetries(share float64) bool {

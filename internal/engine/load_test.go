@@ -43,10 +43,10 @@ func TestLoad(t *testing.T) {
 					l.arrived(0)
 				}
 				for range tt.served {
-					l.answered(false)
+					l.answered(time.Now(), false)
 				}
 				for range tt.rejected {
-					l.answered(true)
+					l.answered(time.Now(), true)
 				}
 				assert.Equal(t, tt.want, l.tooManyRetries(tt.share))
 				time.Sleep(loadWindow + time.Second)
