@@ -9,8 +9,8 @@ import (
 	"github.com/chainbudget/chainbudget-go/internal/ctxkey"
 )
 
-// maxFailures bounds what one request remembers; of the failures beyond it only the most restrictive is kept.
-const maxFailures = 64
+// MaxFailures bounds what one request remembers; of the failures beyond it only the most restrictive is kept.
+const MaxFailures = 64
 
 // Tracker collects, for one inbound request, the final outcome of its calls. The zero value is ready to use. All
 // methods may be called by many goroutines at once. A Tracker must not be copied after first use.
@@ -34,7 +34,7 @@ func (t *Tracker) Failed(f *DeniedError) {
 	if t.failures == nil {
 		t.failures = t.inline[:0]
 	}
-	if len(t.failures) < maxFailures {
+	if len(t.failures) < MaxFailures {
 		t.failures = append(t.failures, f) // what was handed out is never written again
 	} else if t.worst == nil || f.Claim.restriction() > t.worst.Claim.restriction() {
 		t.worst = f

@@ -110,12 +110,12 @@ func TestVerdict_of_a_success(t *testing.T) {
 
 func TestTracker_is_bounded_and_keeps_the_most_restrictive(t *testing.T) {
 	tr, _ := tracked()
-	for range maxFailures * 3 {
+	for range MaxFailures * 3 {
 		tr.Failed(failure("users", "users", ClaimClaimed))
 	}
 	tr.Failed(failure("search", "index", ClaimStop))
 	failed, _, _ := tr.Failures()
-	assert.Len(t, failed, maxFailures)
+	assert.Len(t, failed, MaxFailures)
 	assert.Equal(t, ClaimStop, tr.Verdict(true, "me", false, nil).Claim)
 }
 

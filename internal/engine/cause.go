@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,6 +89,9 @@ func (in *Inbound) Learn(a Answer) {
 		c := &calls[i]
 		c.Failed, c.Cause = named(lost, c.Dependency), named(causes, c.Dependency)
 		c.Exact = exact && a.Failed
+	}
+	if len(lost) >= ownership.MaxFailures { // who failed after that is not known: it must not pass for having worked
+		calls = slices.DeleteFunc(calls, func(c edges.Call) bool { return !c.Failed })
 	}
 	in.sdk.edges.Operation(in.operation()).Record(now, a.Failed, calls)
 }
