@@ -85,11 +85,14 @@ func TestBuiltin_numbers(t *testing.T) {
 			require.Equal(t, Backoff{tt.base, tt.throttled, tt.cap, hint}, p.Backoff)
 			require.Equal(t, statuses, p.Retry.Statuses)
 			require.Equal(t, tt.timeout, p.Retry.AttemptTimeout)
-			require.Equal(t, Budget{tt.kind, tt.ratio, tt.fund, tt.burst, tt.cost, tt.thr}, p.Budget)
-			require.Equal(t, Breaker{10 * time.Second, tt.failures, 20, 5 * time.Second, 3, 0}, p.Breaker)
+			require.Equal(t, Budget{Kind: tt.kind, Ratio: tt.ratio, Fund: tt.fund, Burst: tt.burst, Cost: tt.cost, ThrottledCost: tt.thr}, p.Budget)
+			require.Equal(t, Breaker{Window: 10 * time.Second, FailureRatio: tt.failures, MinRequests: 20, OpenFor: 5 * time.Second, Probes: 3}, p.Breaker)
 			require.Equal(t, tt.floor, p.AvailabilityFloor)
 			require.Equal(t, tt.external, p.External)
 			require.False(t, p.Hedge.Enabled())
+			require.False(t, p.Throttle.Enabled())
+			require.Equal(t, map[Name]int{GoogleSRE: 60}[tt.name], p.ProcessBudget)
+			require.Zero(t, p.Retry.Timeout)
 			require.Zero(t, p.Retry.Reserve)
 		})
 	}
@@ -242,6 +245,50 @@ profiles:
 	require.True(t, Builtin().Profiles[WritePath].Breaker.Enabled(), "the parent stays as it was")
 }
 
+func TestProfile_settings_of_its_kinds(t *testing.T) {
+	c := mustLoad(t, `
+version: 1
+profiles:
+  grpc: {extends: read-heavy, budget: {kind: throttle, ratio: 10%, burst: 10}}
+  finagle: {extends: read-heavy, budget: {kind: reserve, ratio: 20%, min_per_second: 10, ttl: 10s}}
+  back: {extends: finagle, budget: {kind: ratio, ratio: 5%, burst: 3}}
+  none: {extends: finagle, budget: disabled}
+  again: {extends: none, budget: {burst: 7}}
+  slow: {extends: read-heavy, breaker: {slow_call: 2s, consecutive_failures: 5, max_in_flight: 64}}
+  slower: {extends: slow, breaker: {slow_ratio: 30%}}
+  calm: {extends: slower, breaker: {slow_call: 0s, consecutive_failures: 0, max_in_flight: 0}}
+  throttled: {extends: google-sre, adaptive_throttle: {k: 2}, process_budget: 0, retry: {timeout: 3s}}
+  throttled-long: {extends: throttled, adaptive_throttle: {window: 5m}, retry: {timeout: 0s}}
+  unthrottled: {extends: throttled, adaptive_throttle: disabled}
+`)
+	budgets := map[Name]Budget{
+		"grpc":    {Kind: BudgetThrottle, Ratio: 0.1, Burst: 10},
+		"finagle": {Kind: BudgetReserve, Ratio: 0.2, MinPerSecond: 10, TTL: 10 * time.Second},
+		"back":    {Kind: BudgetRatio, Ratio: 0.05, Burst: 3},
+		"none":    {},
+		"again":   {Ratio: 0.1, Burst: 7},
+	}
+	for name, want := range budgets {
+		require.Equal(t, want, c.Profiles[name].Budget, name)
+		require.Equal(t, name != "none", want.Enabled(), name)
+	}
+	breaker := Default().Breaker
+	breaker.SlowCall, breaker.SlowRatio, breaker.ConsecutiveFailures, breaker.MaxInFlight = 2*time.Second, 0.5, 5, 64
+	require.Equal(t, breaker, c.Profiles["slow"].Breaker)
+	breaker.SlowRatio = 0.3
+	require.Equal(t, breaker, c.Profiles["slower"].Breaker)
+	require.Equal(t, Default().Breaker, c.Profiles["calm"].Breaker, "the ratio goes with slow_call")
+	require.Equal(t, Throttle{K: 2, Window: 2 * time.Minute}, c.Profiles["throttled"].Throttle)
+	require.Zero(t, c.Profiles["throttled"].ProcessBudget)
+	require.Equal(t, 3*time.Second, c.Profiles["throttled"].Retry.Timeout)
+	require.Equal(t, Throttle{K: 2, Window: 5 * time.Minute}, c.Profiles["throttled-long"].Throttle)
+	require.Zero(t, c.Profiles["throttled-long"].Retry.Timeout)
+	require.Equal(t, Throttle{}, c.Profiles["unthrottled"].Throttle)
+	for name, p := range c.Profiles {
+		require.NoError(t, p.Validate(), name)
+	}
+}
+
 func TestChain_settings(t *testing.T) {
 	c := mustLoad(t, "version: 1\nchain: {budget: 0, max_budget: 99, orphan_budget: 0, process_budget: 600, deadlines: ignore, mode: bypass, unknown: claim, learn: enforce, holdout: 1%, grace: 2h}\n")
 	require.Equal(t, Chain{MaxBudget: 99, ProcessBudget: 600, Deadlines: DeadlinesIgnore, Mode: ModeBypass, Unknown: UnknownClaim, Learn: LearnEnforce,
@@ -283,7 +330,8 @@ func TestLoad_does_not_touch_builtins(t *testing.T) {
 func TestSettings_words(t *testing.T) {
 	require.Equal(t, "count charge refuse", RepeatsCount.String()+" "+RepeatsCharge.String()+" "+RepeatsRefuse.String())
 	require.Equal(t, "retry stop", MissingRetry.String()+" "+MissingStop.String())
-	require.Equal(t, "successes requests ratio quota", FundSuccesses.String()+" "+FundRequests.String()+" "+BudgetRatio.String()+" "+BudgetQuota.String())
+	require.Equal(t, "successes requests ratio quota throttle reserve", FundSuccesses.String()+" "+FundRequests.String()+" "+BudgetRatio.String()+" "+
+		BudgetQuota.String()+" "+BudgetThrottle.String()+" "+BudgetReserve.String())
 	require.Equal(t, "add clamp", HintAdd.String()+" "+HintClamp.String())
 	require.Equal(t, "undeclared closed open", OnFailureUndeclared.String()+" "+OnFailureClosed.String()+" "+OnFailureOpen.String())
 	require.Equal(t, "propagate ignore compare claim", DeadlinesPropagate.String()+" "+DeadlinesIgnore.String()+" "+UnknownCompare.String()+" "+UnknownClaim.String())
@@ -341,7 +389,7 @@ func TestDigest_covers_every_field(t *testing.T) {
 		}
 	}
 	walk(reflect.ValueOf(&current).Elem(), "")
-	require.Equal(t, 26, changed)
+	require.Equal(t, 36, changed)
 	require.Len(t, base.settings(), changed)
 }
 
@@ -349,7 +397,7 @@ func TestDigest_covers_every_field(t *testing.T) {
 func TestDigest_golden(t *testing.T) {
 	for name, want := range map[Name]string{
 		ReadHeavy: "f3d03064", WritePath: "9b7229f5", LatencyCritical: "b84d895f", Background: "3a96d83c",
-		ThirdParty: "0b34efdf", NoRetry: "8e84d9b9", AWSStandard: "2eaf5840", GoogleSRE: "0c2e0d8f",
+		ThirdParty: "0b34efdf", NoRetry: "8e84d9b9", AWSStandard: "2eaf5840", GoogleSRE: "48f4fc95",
 	} {
 		p := Builtin().Profiles[name]
 		require.Equal(t, want, p.Digest(), "%s\n%s", name, p.canonical())

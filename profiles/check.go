@@ -15,25 +15,33 @@ var (
 	rangeTokens     = span[int]{0, 99}
 	rangeStatus     = span[int]{400, 599}
 	rangeBurst      = span[int]{1, 100_000}
+	rangeThrottle   = span[int]{1, 1000} // burst of kind throttle: gRPC's range of maxTokens
+	rangeReserve    = span[int]{0, 100_000}
+	rangeOptional   = span[int]{0, 1_000_000}
 	rangeRequests   = span[int]{1, 1_000_000}
 	rangeProbes     = span[int]{1, 1000}
 	rangeHedges     = span[int]{1, 9}
-	rangeProcess    = span[int]{0, 1_000_000}
 	rangeTimeout    = span[time.Duration]{0, time.Hour}
 	rangeWait       = span[time.Duration]{time.Millisecond, time.Hour}
 	rangeWindow     = span[time.Duration]{100 * time.Millisecond, time.Hour}
 	rangeOpen       = span[time.Duration]{10 * time.Millisecond, time.Hour}
 	rangeHedgeAfter = span[time.Duration]{time.Millisecond, time.Minute}
+	rangeTTL        = span[time.Duration]{time.Second, time.Minute}
+	rangeLong       = span[time.Duration]{time.Second, time.Hour}
 	rangeGrace      = span[time.Duration]{0, 7 * 24 * time.Hour}
 	rangeRatio      = span[float64]{0.0001, 1}
 	rangeFailure    = span[float64]{0.01, 1}
 	rangeShare      = span[float64]{0, 1}
+	rangeK          = span[factor]{1.01, 100}
 	maxNameLen      = 100    // bytes of the name of a dependency, a service or an owner
 	maxEntries      = 10_000 // of one list or mapping
 	fixProfileName  = "use 1 to 40 of a-z, 0-9, _ and -"
 	maxProfileName  = 40
 	maxStatuses     = 40 // in one list
 )
+
+// factor is a plain number, where a float64 is a share that is shown in percent.
+type factor float64
 
 type span[T cmp.Ordered] struct{ min, max T }
 
@@ -87,6 +95,11 @@ func checkProfile(p *Profile, report reportFunc) {
 		checkBreaker(p.Breaker, report)
 	}
 	checkHedge(p, report)
+	if p.Throttle != (Throttle{}) {
+		checkRange(report, rangeK, factor(p.Throttle.K), "adaptive_throttle.k")
+		checkRange(report, rangeLong, p.Throttle.Window, "adaptive_throttle.window")
+	}
+	checkRange(report, rangeOptional, p.ProcessBudget, "process_budget")
 	checkRange(report, rangeShare, p.AvailabilityFloor, "availability_floor")
 }
 
@@ -94,6 +107,7 @@ func checkRetry(r *Retry, report reportFunc) {
 	checkRange(report, rangeAttempts, r.MaxAttempts, "retry.max_attempts")
 	checkStatuses(r.Statuses, "retry.statuses", report)
 	checkRange(report, rangeTimeout, r.AttemptTimeout, "retry.attempt_timeout")
+	checkRange(report, rangeTimeout, r.Timeout, "retry.timeout")
 	checkRange(report, rangeTokens, r.Reserve, "retry.reserve")
 	checkWord(report, repeatsWords, uint8(r.Repeats), "retry.repeats")
 	checkWord(report, missingWords, uint8(r.Missing), "retry.missing")
@@ -113,26 +127,62 @@ func checkStatuses(statuses []int, key string, report reportFunc) {
 	}
 }
 
+// budgetKeys are the settings of a budget that only some kinds have.
+var budgetKeys = []struct {
+	name  string
+	kinds []BudgetKind
+	set   func(Budget) bool
+}{
+	{"ratio", []BudgetKind{BudgetRatio, BudgetThrottle, BudgetReserve}, func(b Budget) bool { return b.Ratio != 0 }},
+	{"fund", []BudgetKind{BudgetRatio}, func(b Budget) bool { return b.Fund != FundSuccesses }},
+	{"burst", []BudgetKind{BudgetRatio, BudgetQuota, BudgetThrottle}, func(b Budget) bool { return b.Burst != 0 }},
+	{"cost", []BudgetKind{BudgetQuota}, func(b Budget) bool { return b.Cost != 0 }},
+	{"throttled_cost", []BudgetKind{BudgetQuota}, func(b Budget) bool { return b.ThrottledCost != 0 }},
+	{"min_per_second", []BudgetKind{BudgetReserve}, func(b Budget) bool { return b.MinPerSecond != 0 }},
+	{"ttl", []BudgetKind{BudgetReserve}, func(b Budget) bool { return b.TTL != 0 }},
+}
+
 func checkBudget(b Budget, report reportFunc) {
 	checkWord(report, kindWords, uint8(b.Kind), "budget.kind")
 	checkWord(report, fundWords, uint8(b.Fund), "budget.fund")
-	checkRange(report, rangeBurst, b.Burst, "budget.burst")
-	if b.Kind != BudgetQuota {
+	for _, k := range budgetKeys {
+		// What belongs to a kind that does not exist cannot be said.
+		if int(b.Kind) < len(kindWords) && k.set(b) && !slices.Contains(k.kinds, b.Kind) {
+			kinds := alternatives(k.kinds)
+			report(k.name+" belongs to kind: "+kinds, "remove it, or set kind: "+kinds, "budget."+k.name)
+		}
+	}
+	switch b.Kind {
+	case BudgetQuota:
+		checkQuota(b, report)
+	case BudgetThrottle:
 		checkRange(report, rangeRatio, b.Ratio, "budget.ratio")
-		if b.Cost != 0 {
-			report("cost belongs to kind: quota", "remove it, or set kind: quota", "budget.cost")
+		checkRange(report, rangeThrottle, b.Burst, "budget.burst")
+	case BudgetReserve:
+		checkRange(report, rangeRatio, b.Ratio, "budget.ratio")
+		checkRange(report, rangeReserve, b.MinPerSecond, "budget.min_per_second")
+		checkRange(report, rangeTTL, b.TTL, "budget.ttl")
+	default:
+		checkRange(report, rangeRatio, b.Ratio, "budget.ratio")
+		checkRange(report, rangeBurst, b.Burst, "budget.burst")
+	}
+}
+
+// alternatives writes "a, b or c".
+func alternatives(kinds []BudgetKind) string {
+	list := kinds[0].String()
+	for i, k := range kinds[1:] {
+		if i == len(kinds)-2 {
+			list += " or " + k.String()
+		} else {
+			list += ", " + k.String()
 		}
-		if b.ThrottledCost != 0 {
-			report("throttled_cost belongs to kind: quota", "remove it, or set kind: quota", "budget.throttled_cost")
-		}
-		return
 	}
-	if b.Ratio != 0 {
-		report("ratio belongs to kind: ratio", "remove it, or set kind: ratio", "budget.ratio")
-	}
-	if b.Fund != FundSuccesses {
-		report("fund belongs to kind: ratio", "remove it, or set kind: ratio", "budget.fund")
-	}
+	return list
+}
+
+func checkQuota(b Budget, report reportFunc) {
+	checkRange(report, rangeBurst, b.Burst, "budget.burst")
 	checkRange(report, rangeBurst, b.Cost, "budget.cost")
 	checkRange(report, rangeBurst, b.ThrottledCost, "budget.throttled_cost")
 	if rangeBurst.holds(b.Burst) && rangeBurst.holds(b.Cost) && b.Cost > b.Burst {
@@ -153,6 +203,15 @@ func checkBreaker(b Breaker, report reportFunc) {
 	checkRange(report, rangeProbes, b.Probes, "breaker.probes")
 	if b.ProbeTimeout != 0 {
 		checkRange(report, rangeOpen, b.ProbeTimeout, "breaker.probe_timeout")
+	}
+	checkRange(report, rangeOptional, b.ConsecutiveFailures, "breaker.consecutive_failures")
+	checkRange(report, rangeOptional, b.MaxInFlight, "breaker.max_in_flight")
+	switch {
+	case b.SlowCall != 0:
+		checkRange(report, rangeWait, b.SlowCall, "breaker.slow_call")
+		checkRange(report, rangeFailure, b.SlowRatio, "breaker.slow_ratio")
+	case b.SlowRatio != 0:
+		report("slow_ratio means nothing without slow_call", "set slow_call, or remove slow_ratio", "breaker.slow_ratio", "breaker.slow_call")
 	}
 }
 

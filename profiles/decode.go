@@ -192,6 +192,25 @@ func (d *decoder) ratio(n *yaml.Node, path string) (float64, bool) {
 	return v, true
 }
 
+// number reads a plain decimal number such as 2 or 1.5. It does not check ranges.
+func (d *decoder) number(n *yaml.Node, path string) (float64, bool) {
+	const fix = "write a plain number such as 2 or 1.5"
+	switch {
+	case n.Kind != yaml.ScalarNode:
+		d.report(n, path, "expected a number, not "+kindOf(n), fix)
+		return 0, false
+	case quoted(n):
+		d.report(n, path, "expected a number, not text", "remove the quotes")
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(n.Value, 64)
+	if err != nil || !isDecimal(n.Value) || len(n.Value) > 32 {
+		d.report(n, path, quote(n.Value)+" is not a plain number", fix)
+		return 0, false
+	}
+	return v, true
+}
+
 // word reads one of a fixed set of words and returns its index.
 func (d *decoder) word(n *yaml.Node, path string, words []string) (uint8, bool) {
 	known := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "" })

@@ -22,7 +22,7 @@
 // corrected silently. Loading the same values always gives the same [Profile.Digest], however they are spelled.
 //
 // This file has every key once; the ranges and defaults stand at the fields of [Chain], [Profile], [Dependency] and
-// [Service], whose names are those of the keys, but for [Chain.ProcessBudget]:
+// [Service], whose names are those of the keys:
 //
 //	version: 1
 //	chain: {mode: observe, budget: 3, max_budget: 10, orphan_budget: 1, process_budget: 0, deadlines: propagate,
@@ -30,11 +30,16 @@
 //	profiles:
 //	  ledger-write:
 //	    extends: write-path
-//	    retry: {max_attempts: 2, statuses: [429, 503], attempt_timeout: 2s, reserve: 0, repeats: count, missing: retry}
+//	    retry: {max_attempts: 2, statuses: [429, 503], attempt_timeout: 2s, timeout: 10s, reserve: 0, repeats: count,
+//	      missing: retry}
 //	    backoff: {base: 200ms, throttled_base: 1s, cap: 20s, hint: add}
-//	    budget: {kind: ratio, ratio: 10%, fund: successes, burst: 10} # kind: quota has cost and throttled_cost
-//	    breaker: {window: 10s, failure_ratio: 30%, min_requests: 20, open_for: 5s, probes: 3, probe_timeout: 5s}
+//	    # kind: quota has burst, cost, throttled_cost; throttle has ratio, burst; reserve has ratio, min_per_second, ttl
+//	    budget: {kind: ratio, ratio: 10%, fund: successes, burst: 10}
+//	    breaker: {window: 10s, failure_ratio: 30%, min_requests: 20, open_for: 5s, probes: 3, probe_timeout: 5s,
+//	      consecutive_failures: 0, slow_call: 1s, slow_ratio: 50%, max_in_flight: 0}
 //	    hedge: disabled # as budget and breaker can be; else {after: 50ms, max: 1}
+//	    adaptive_throttle: disabled # as budget and breaker can be; else {k: 2, window: 2m}
+//	    process_budget: 0
 //	    availability_floor: 60%
 //	    external: false
 //	dependencies:

@@ -136,6 +136,8 @@ func (d *decoder) draft(n *yaml.Node, p *draft) {
 		key{"budget", func(n *yaml.Node, path string) { d.draftBudget(n, path, p) }},
 		key{"breaker", func(n *yaml.Node, path string) { d.draftBreaker(n, path, p) }},
 		key{"hedge", func(n *yaml.Node, path string) { d.draftHedge(n, path, p) }},
+		key{"adaptive_throttle", func(n *yaml.Node, path string) { d.draftThrottle(n, path, p) }},
+		setting(p, "process_budget", d.int, func(q *Profile, v int) { q.ProcessBudget = v }),
 		setting(p, "availability_floor", d.ratio, func(q *Profile, v float64) { q.AvailabilityFloor = v }),
 		setting(p, "external", d.flag, func(q *Profile, v bool) { q.External = v }),
 	)
@@ -182,6 +184,7 @@ func (d *decoder) draftRetry(n *yaml.Node, path string, p *draft) {
 		setting(p, "retry.max_attempts", d.int, func(q *Profile, v int) { q.Retry.MaxAttempts = v }),
 		setting(p, "retry.statuses", d.statuses, func(q *Profile, v []int) { q.Retry.Statuses = slices.Clone(v) }),
 		setting(p, "retry.attempt_timeout", d.duration, func(q *Profile, v time.Duration) { q.Retry.AttemptTimeout = v }),
+		setting(p, "retry.timeout", d.duration, func(q *Profile, v time.Duration) { q.Retry.Timeout = v }),
 		setting(p, "retry.reserve", d.int, func(q *Profile, v int) { q.Retry.Reserve = v }),
 		setting(p, "retry.repeats", wordReader[Repeats](d, repeatsWords), func(q *Profile, v Repeats) { q.Retry.Repeats = v }),
 		setting(p, "retry.missing", wordReader[Missing](d, missingWords), func(q *Profile, v Missing) { q.Retry.Missing = v }),
@@ -218,6 +221,8 @@ func (d *decoder) draftBudget(n *yaml.Node, path string, p *draft) {
 		setting(p, "budget.burst", d.int, func(q *Profile, v int) { q.Budget.Burst = v }),
 		setting(p, "budget.cost", d.int, func(q *Profile, v int) { q.Budget.Cost = v }),
 		setting(p, "budget.throttled_cost", d.int, func(q *Profile, v int) { q.Budget.ThrottledCost = v }),
+		setting(p, "budget.min_per_second", d.int, func(q *Profile, v int) { q.Budget.MinPerSecond = v }),
+		setting(p, "budget.ttl", d.duration, func(q *Profile, v time.Duration) { q.Budget.TTL = v }),
 	)
 }
 
@@ -234,12 +239,38 @@ func (d *decoder) draftBreaker(n *yaml.Node, path string, p *draft) {
 		setting(p, "breaker.open_for", d.duration, func(q *Profile, v time.Duration) { q.Breaker.OpenFor = v }),
 		setting(p, "breaker.probes", d.int, func(q *Profile, v int) { q.Breaker.Probes = v }),
 		setting(p, "breaker.probe_timeout", d.duration, func(q *Profile, v time.Duration) { q.Breaker.ProbeTimeout = v }),
+		setting(p, "breaker.consecutive_failures", d.int, func(q *Profile, v int) { q.Breaker.ConsecutiveFailures = v }),
+		setting(p, "breaker.slow_call", d.duration, func(q *Profile, v time.Duration) { q.Breaker.SlowCall = v }),
+		setting(p, "breaker.slow_ratio", d.ratio, func(q *Profile, v float64) { q.Breaker.SlowRatio = v }),
+		setting(p, "breaker.max_in_flight", d.int, func(q *Profile, v int) { q.Breaker.MaxInFlight = v }),
 	)
+	// The ratio follows slow_call on and off, unless this profile says it.
+	p.set = append(p.set, func(q *Profile) {
+		switch {
+		case p.places["breaker.slow_ratio"] != nil:
+		case q.Breaker.SlowCall == 0:
+			q.Breaker.SlowRatio = 0
+		case q.Breaker.SlowRatio == 0:
+			q.Breaker.SlowRatio = DefaultSlowRatio
+		}
+	})
 }
 
 func (d *decoder) draftHedge(n *yaml.Node, path string, p *draft) {
 	d.group(n, path, "hedge", p, func(*Profile) {}, func(q *Profile) { q.Hedge = Hedge{} },
 		setting(p, "hedge.after", d.duration, func(q *Profile, v time.Duration) { q.Hedge.After = v }),
 		setting(p, "hedge.max", d.int, func(q *Profile, v int) { q.Hedge.Max = v }),
+	)
+}
+
+func (d *decoder) draftThrottle(n *yaml.Node, path string, p *draft) {
+	on := func(q *Profile) {
+		if !q.Throttle.Enabled() {
+			q.Throttle = Throttle{Window: DefaultThrottleWindow} // k is never assumed
+		}
+	}
+	d.group(n, path, "adaptive_throttle", p, on, func(q *Profile) { q.Throttle = Throttle{} },
+		setting(p, "adaptive_throttle.k", d.number, func(q *Profile, v float64) { q.Throttle.K = v }),
+		setting(p, "adaptive_throttle.window", d.duration, func(q *Profile, v time.Duration) { q.Throttle.Window = v }),
 	)
 }

@@ -23,7 +23,8 @@ const (
 
 // Profile is a named, reviewed set of retry, backoff, budget and breaker settings. Profiles of a loaded [Catalog] are
 // complete (nothing in them is "unset") and shared: do not change them. A profile made in code starts from [Default]
-// and is checked with [Profile.Validate]; the zero Profile makes one attempt, with no breaker, bucket or floor.
+// and is checked with [Profile.Validate]; the zero Profile makes one attempt, with no
+// breaker, bucket, throttle or floor.
 type Profile struct {
 	Name    Name // how the catalog calls it
 	Extends Name // the profile it was derived from; "" = from the defaults
@@ -33,6 +34,12 @@ type Profile struct {
 	Budget  Budget  // zero = no bucket
 	Breaker Breaker // zero = no breaker
 	Hedge   Hedge   // zero = no hedges
+
+	Throttle Throttle // adaptive_throttle; zero = none
+
+	// ProcessBudget is how many retries a minute this process makes with this profile, over all dependencies that use
+	// it: 0 to 1000000; 0 = no limit. [Chain.ProcessBudget] holds beside it.
+	ProcessBudget int
 
 	// AvailabilityFloor is a share, 0 to 1: no retry while the dependency's first-attempt success is below it. 0 = off.
 	AvailabilityFloor float64
@@ -47,6 +54,7 @@ type Retry struct {
 	MaxAttempts    int           // attempts of one call, the first included: 1 to 99; 0 is read as 1
 	Statuses       []int         // HTTP statuses worth a retry, 400 to 599, ascending; empty = none
 	AttemptTimeout time.Duration // limit of each attempt, at most 1 h; 0 = none of its own
+	Timeout        time.Duration // limit of the whole call, all attempts and waits, at most 1 h; 0 = none of its own
 	Reserve        int           // tokens that a lease leaves in the purse: 0 to 99
 	Repeats        Repeats       // what a repeated call costs
 	Missing        Missing       // what a failure without a claim means
@@ -67,20 +75,37 @@ func (r *Retry) Attempts() int {
 type Budget struct {
 	Kind BudgetKind
 
-	// Ratio is what one unit of Fund deposits, 0.0001 to 1: 0.1 is one retry for every ten. Unused by [BudgetQuota].
+	// Ratio is 0.0001 to 1. [BudgetRatio]: what one unit of Fund deposits; 0.1 is one retry for every ten.
+	// [BudgetThrottle]: what a success pays. [BudgetReserve]: the share of the requests within TTL that may be repeated.
+	// Unused by [BudgetQuota].
 	Ratio float64
-	Fund  Fund
 
-	// Burst is the size of the bucket, and its level at the start: 1 to 100000 retries ([BudgetQuota]: units).
+	// Fund says what deposits Ratio. [BudgetRatio] only.
+	Fund Fund
+
+	// Burst is the size of the bucket, and its level at the start: 1 to 100000 retries; [BudgetQuota]: units;
+	// [BudgetThrottle]: 1 to 1000 tokens. Unused by [BudgetReserve], whose size is TTL times what each second brings.
 	Burst int
 
 	// Cost and ThrottledCost are what [BudgetQuota] takes for a retry after a transient failure and after a
-	// throttled one, 1 to 100000 units. Unused by [BudgetRatio], where a retry costs 1.
+	// throttled one, 1 to 100000 units. The other kinds have none.
 	Cost, ThrottledCost int
+
+	// MinPerSecond is how many retries a second [BudgetReserve] allows whatever the traffic is, in each process: 0 to
+	// 100000. The other kinds have none.
+	MinPerSecond int
+
+	// TTL is how long a request counts for [BudgetReserve]: 1 s to 60 s. The other kinds have none.
+	TTL time.Duration
 }
 
 // Enabled reports whether there is a bucket.
-func (b Budget) Enabled() bool { return b.Burst > 0 }
+func (b Budget) Enabled() bool {
+	if b.Kind == BudgetReserve {
+		return b.TTL > 0
+	}
+	return b.Burst > 0
+}
 
 // Breaker sets the circuit breaker of one dependency. The zero value is no breaker.
 type Breaker struct {
@@ -90,6 +115,20 @@ type Breaker struct {
 	OpenFor      time.Duration // stays open so long, plus or minus 20 % drawn per process: 10 ms to 1 h
 	Probes       int           // attempts let through while half-open; all must succeed to close: 1 to 1000
 	ProbeTimeout time.Duration // a probe without a result so long gives its permit back, 10 ms to 1 h; 0 = OpenFor
+
+	// ConsecutiveFailures opens it after so many failures in a row, however few attempts are in the window: 1 to
+	// 1000000; 0 = only the ratio does.
+	ConsecutiveFailures int
+
+	// SlowCall is how long an attempt takes at least to count as slow, whatever it answers: 1 ms to 1 h; 0 = none does.
+	SlowCall time.Duration
+
+	// SlowRatio opens it at this share of slow attempts in the window, 0.01 to 1. A catalog that sets slow_call alone
+	// gets [DefaultSlowRatio]. Without SlowCall it is 0.
+	SlowRatio float64
+
+	// MaxInFlight is how many attempts may be on their way at once: 1 to 1000000; 0 = no limit.
+	MaxInFlight int
 }
 
 // Enabled reports whether there is a breaker.
@@ -104,6 +143,23 @@ type Hedge struct {
 
 // Enabled reports whether calls may hedge.
 func (h Hedge) Enabled() bool { return h.Max > 0 }
+
+// The values of what a catalog turns on without saying them.
+const (
+	DefaultSlowRatio      = 0.5             // breaker.slow_ratio beside breaker.slow_call
+	DefaultThrottleWindow = 2 * time.Minute // adaptive_throttle.window; source: Google SRE book, "Handling Overload"
+)
+
+// Throttle is the client-side throttling of the Google SRE book, "Handling Overload": a process that saw requests and
+// accepts within Window refuses each attempt itself with probability max(0, (requests - K*accepts) / (requests + 1)). The zero
+// value is off.
+type Throttle struct {
+	K      float64       // how many times the accepted load goes through: 1.01 to 100; the book's is 2
+	Window time.Duration // 1 s to 1 h
+}
+
+// Enabled reports whether attempts are throttled.
+func (t Throttle) Enabled() bool { return t.K > 0 }
 
 // DefaultStatuses returns the HTTP statuses that are worth a retry unless a profile lists others: 408, 421, 425, 429,
 // 502, 503, 504. A 500 is an ordinary bug more often than a passing fault, so it has to be listed. The slice is the

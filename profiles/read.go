@@ -75,7 +75,7 @@ func (d *decoder) chain(n *yaml.Node, path string, c *Chain) {
 		key{"budget", count(&c.Budget, rangeTokens)},
 		key{"max_budget", count(&c.MaxBudget, rangeTokens)},
 		key{"orphan_budget", count(&c.OrphanBudget, rangeTokens)},
-		key{"process_budget", count(&c.ProcessBudget, rangeProcess)},
+		key{"process_budget", count(&c.ProcessBudget, rangeOptional)},
 		key{"deadlines", func(n *yaml.Node, path string) { readWord(d, n, path, deadlinesWords, &c.Deadlines) }},
 		key{"mode", func(n *yaml.Node, path string) { readWord(d, n, path, modeWords, &c.Mode) }},
 		key{"unknown", func(n *yaml.Node, path string) { readWord(d, n, path, unknownWords, &c.Unknown) }},

@@ -41,6 +41,12 @@ const (
 	// BudgetQuota is the retry quota of the AWS SDKs: a retry takes Cost or ThrottledCost units, a call that
 	// succeeds after a retry gives back what its last retry took, and a first attempt that succeeds pays in 1.
 	BudgetQuota
+	// BudgetThrottle is gRPC's retry throttling: a failed attempt costs 1 token, a success pays Ratio, and retries pass
+	// only while more than half of Burst is there. A retry itself costs nothing.
+	BudgetThrottle
+	// BudgetReserve is Finagle's and Linkerd's retry budget: retries within TTL stay below Ratio of the requests within
+	// it, plus MinPerSecond for each second of it.
+	BudgetReserve
 )
 
 // HintRule says what a server's wish ("retry after") does to the delay.
@@ -127,7 +133,7 @@ var (
 	repeatsWords   = []string{"count", "charge", "refuse"}
 	missingWords   = []string{"retry", "stop"}
 	fundWords      = []string{"successes", "requests"}
-	kindWords      = []string{"ratio", "quota"}
+	kindWords      = []string{"ratio", "quota", "throttle", "reserve"}
 	hintWords      = []string{"add", "clamp"}
 	onFailureWords = []string{"", "closed", "open"}
 	deadlinesWords = []string{"propagate", "ignore"}
