@@ -390,3 +390,6 @@ func (b *Breaker) callNext() (more bool) {
 	b.onChange(b.name, next.from, next.to)
 	return true
 }
+
+// Configure is a stand-in until the breaker's own lands.
+func (b *Breaker) Configure(profiles.Breaker) {}

@@ -43,14 +43,18 @@ func Do(ctx context.Context, dep *Dependency, fn func(context.Context) error, op
 
 // Call is [Do] for a function that also returns a value: that of the last attempt.
 func Call[T any](ctx context.Context, dep *Dependency, fn func(context.Context) (T, error), options ...CallOption) (T, error) {
-	if dep == nil || dep.engine().Mode() == profiles.ModeBypass {
+	if dep == nil {
+		return fn(ctx)
+	}
+	in, policy := dep.engine().Enter(ctx)
+	if policy.Mode() == profiles.ModeBypass {
 		return fn(ctx)
 	}
 	if err := ctx.Err(); err != nil {
 		var none T
 		return none, err
 	}
-	if refused := dep.engine().Refusal(ctx); refused != nil {
+	if refused := policy.Refusal(ctx, in); refused != nil {
 		var none T
 		return none, refused
 	}
@@ -65,7 +69,7 @@ func Call[T any](ctx context.Context, dep *Dependency, fn func(context.Context) 
 			operation = engine.HashString(engine.HashSeed, o.Operation)
 		}
 	}
-	c.Begin(ctx, dep.engine(), engine.CallOptions{
+	c.Begin(ctx, in, policy, engine.CallOptions{
 		Operation: operation, Idempotent: c.idempotent, Replayable: true, Wireless: true,
 	})
 	for {

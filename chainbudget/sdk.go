@@ -175,5 +175,5 @@ func (d *Dependency) Profile() *profiles.Profile {
 	if d == nil {
 		return new(profiles.Profile)
 	}
-	return d.engine().Profile()
+	return d.engine().Policy().Profile()
 }

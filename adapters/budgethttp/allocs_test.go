@@ -176,7 +176,8 @@ func TestAllocsOfTheDecision(t *testing.T) {
 	} {
 		within(sdk, func(ctx context.Context) {
 			var c engine.Call
-			c.Begin(ctx, dep, engine.CallOptions{Idempotent: true, Replayable: true})
+			in, policy := dep.Enter(ctx)
+			c.Begin(ctx, in, policy, engine.CallOptions{Idempotent: true, Replayable: true})
 			now := time.Now()
 			if reason, err := c.Admit(now); reason != ownership.ReasonAllowed {
 				t.Fatal(reason, err)

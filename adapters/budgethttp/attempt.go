@@ -325,7 +325,6 @@ func onNewConnection(base http.RoundTripper) http.RoundTripper {
 
 // prepare makes the request of one attempt: a copy with a header map of its own.
 func (x *exchange) prepare(a *attempt, now time.Time, body io.ReadCloser) *http.Request {
-	dep := x.Dependency()
 	limit, limited := x.AttemptLimit(now)
 	parent := x.Parent()
 	if n := x.Attempts(); n > 1 {
@@ -340,7 +339,7 @@ func (x *exchange) prepare(a *attempt, now time.Time, body io.ReadCloser) *http.
 		if deadline, ok := parent.Deadline(); ok && !limited {
 			left = max(deadline.Sub(now), time.Millisecond)
 		}
-		if dep.SDK().Catalog().Chain.Deadlines == profiles.DeadlinesIgnore {
+		if x.Policy().Deadlines() == profiles.DeadlinesIgnore {
 			left = 0
 		}
 		wire, n := x.Lend(left)
@@ -382,7 +381,7 @@ func (x *exchange) write(a *attempt, header http.Header, wire string, memberLen 
 	}
 	header[otelprop.HTTPRequestHeader] = a.values[0:1:1]
 	header[otelprop.HTTPBaggageHeader] = a.values[1:2:2]
-	if x.Dependency().Mesh() == profiles.MeshEnvoy {
+	if x.Policy().Mesh() == profiles.MeshEnvoy {
 		header["X-Envoy-Max-Retries"] = envoyNoRetries
 	}
 	x.MarkWritten()

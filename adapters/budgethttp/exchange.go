@@ -34,20 +34,21 @@ var errNeither = errors.New("chainbudget: the base RoundTripper returned neither
 
 func roundTrip(base http.RoundTripper, dep *engine.Dependency, req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	if dep.Mode() == profiles.ModeBypass || req.URL == nil {
+	in, policy := dep.Enter(ctx)
+	if policy.Mode() == profiles.ModeBypass || req.URL == nil {
 		return base.RoundTrip(req)
 	}
 	if ctx.Err() != nil {
 		closeBody(req)
 		return nil, context.Cause(ctx)
 	}
-	if refused := dep.Refusal(ctx); refused != nil {
+	if refused := policy.Refusal(ctx, in); refused != nil {
 		closeBody(req)
 		return nil, refused
 	}
-	x := &exchange{base: base, req: req, external: dep.External(req.URL.Host)}
+	x := &exchange{base: base, req: req, external: policy.External(req.URL.Host)}
 	exact, shape := operation(req)
-	x.Begin(ctx, dep, engine.CallOptions{
+	x.Begin(ctx, in, policy, engine.CallOptions{
 		Operation:  exact,
 		Shape:      shape,
 		Idempotent: idempotent(req),

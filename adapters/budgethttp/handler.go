@@ -80,21 +80,22 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.next.ServeHTTP(w, r)
 		return
 	}
-	if probe(r.URL.Path) || h.sdk.Mode() == profiles.ModeBypass {
+	generation := h.sdk.Generation()
+	if probe(r.URL.Path) || generation.Mode() == profiles.ModeBypass {
 		stripHeader(r.Header)
 		delete(r.Header, otelprop.HTTPReturnHeader)
 		h.next.ServeHTTP(w, r.WithContext(stripContext(ctx)))
 		return
 	}
 	in := &inbound{w: w, sdk: h.sdk}
-	arrival := h.arrival(r)
+	arrival := h.arrival(r, generation)
 	h.sdk.Arrive(&in.Inbound, arrival)
-	in.Idempotent = h.sdk.Local().IdempotentRequest(r)
+	in.Idempotent = generation.Local().IdempotentRequest(r)
 	// I6: nothing forwards the grant a second time, neither the headers nor the context.
 	stripHeader(r.Header)
 	delete(r.Header, otelprop.HTTPReturnHeader)
 	ctx = stripContext(ctx)
-	if limit := arrival.Wire.Timeout; limit > 0 && !h.entry && arrival.Wire.Direct && h.sdk.Catalog().Chain.Deadlines == profiles.DeadlinesPropagate {
+	if limit := arrival.Wire.Timeout; limit > 0 && !h.entry && arrival.Wire.Direct && generation.Catalog().Chain.Deadlines == profiles.DeadlinesPropagate {
 		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > limit {
 			bounded, cancel := context.WithTimeoutCause(ctx, limit, errCallerGone)
 			defer cancel()
@@ -129,16 +130,16 @@ func probe(path string) bool {
 }
 
 // arrival reads what the request brought.
-func (h *handler) arrival(r *http.Request) engine.Arrival {
-	chain := &h.sdk.Catalog().Chain
+func (h *handler) arrival(r *http.Request, g *engine.Generation) engine.Arrival {
+	chain := &g.Catalog().Chain
 	if h.entry {
-		budget, ok := h.sdk.Local().Budget(r)
+		budget, ok := g.Local().Budget(r)
 		if !ok {
 			budget = chain.Budget
 		}
-		return engine.Arrival{Entry: true, Budget: budget}
+		return engine.Arrival{Generation: g, Entry: true, Budget: budget}
 	}
-	a := engine.Arrival{Foreign: repeated(r.Header)}
+	a := engine.Arrival{Generation: g, Foreign: repeated(r.Header)}
 	lines := r.Header[otelprop.HTTPBaggageHeader]
 	header := r.Header[otelprop.HTTPRequestHeader]
 	if len(lines) == 0 {
@@ -233,7 +234,7 @@ func (in *inbound) Operation() string {
 // answer describes the answer by its status.
 func (in *inbound) answer() engine.Answer {
 	return engine.Answer{
-		Failed:   in.sdk.Local().Failure(in.status),
+		Failed:   in.Generation().Local().Failure(in.status),
 		Rejected: in.status == http.StatusServiceUnavailable || in.status == http.StatusTooManyRequests,
 	}
 }

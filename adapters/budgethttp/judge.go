@@ -119,7 +119,7 @@ func is[E error](err error) bool {
 
 // judgeResponse says what a response means.
 func (x *exchange) judgeResponse(resp *http.Response) {
-	r, p := &x.Result, x.Dependency().Profile()
+	r, p := &x.Result, x.Policy().Profile()
 	x.takeReturn(resp)
 	status := resp.StatusCode
 	r.Status = status

@@ -74,7 +74,9 @@ func TestOwnership_cost_NoRace(t *testing.T) {
 		in := new(engine.Inbound)
 		sdk.Arrive(in, engine.Arrival{Wire: otelprop.Request{State: otelprop.Valid, Limit: 3, Hop: 1, Nonce: 1, Entry: "edge", Direct: true}})
 		in.Route = namedRoute("GET /page")
-		new(engine.Call).Begin(in.Context(t.Context()), (*engine.Dependency)(c.dep), engine.CallOptions{})
+		ctx := in.Context(t.Context())
+		_, policy := (*engine.Dependency)(c.dep).Enter(ctx)
+		new(engine.Call).Begin(ctx, in, policy, engine.CallOptions{})
 		answer(in)
 		in.End()
 	}

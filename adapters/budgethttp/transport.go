@@ -58,7 +58,7 @@ type router struct {
 // RoundTrip implements [http.RoundTripper].
 func (t *router) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL != nil {
-		if dep := t.sdk.ForHost(req.URL.Host); dep != nil {
+		if dep := t.sdk.ForHost(req.Context(), req.URL.Host); dep != nil {
 			return roundTrip(t.base, dep, req)
 		}
 	}

@@ -112,7 +112,8 @@ func emptyBudget(withError bool) *stage {
 // failedCall returns a call whose first attempt has failed in a way that a retry may mend.
 func failedCall(ctx context.Context, dep *engine.Dependency) *engine.Call {
 	call := new(engine.Call)
-	call.Begin(ctx, dep, engine.CallOptions{Idempotent: true, Replayable: true, Wireless: true})
+	in, policy := dep.Enter(ctx)
+	call.Begin(ctx, in, policy, engine.CallOptions{Idempotent: true, Replayable: true, Wireless: true})
 	call.Admit(time.Now())
 	call.Result = engine.Result{Err: errDown, Failed: true, Retryable: true}
 	call.Result.Judge(dep)

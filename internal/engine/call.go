@@ -18,6 +18,7 @@ import (
 // copied.
 type Call struct {
 	dep     *Dependency
+	policy  *Policy // what the request's catalog says about dep; the call ends with it
 	in      *Inbound
 	parent  context.Context
 	learned *operation
@@ -70,16 +71,17 @@ type Report struct {
 	Depth int
 }
 
-// Begin starts a call within the request or chain that ctx belongs to.
-func (c *Call) Begin(ctx context.Context, dep *Dependency, o CallOptions) {
-	c.dep, c.parent, c.options = dep, ctx, o
+// Begin starts a call within the request or chain that ctx belongs to. in and p are what [Dependency.Enter] returned.
+func (c *Call) Begin(ctx context.Context, in *Inbound, p *Policy, o CallOptions) {
+	dep := p.dep
+	c.dep, c.policy, c.parent, c.options = dep, p, ctx, o
 	c.learned = dep.operations.find(o.Shape)
-	c.in = FromContext(ctx)
+	c.in = in
 	if above, _ := ctx.Value(ctxkey.Call{}).(*Call); above != nil && above.dep == dep {
 		c.outer = above
 	}
 	if c.in == nil {
-		c.in = dep.sdk.orphan()
+		c.in = dep.sdk.orphan(p.generation)
 	}
 	c.in.callees.add(dep)
 	if c.outer != nil {
@@ -89,11 +91,11 @@ func (c *Call) Begin(ctx context.Context, dep *Dependency, o CallOptions) {
 	if c.in.failedBefore(dep.name, o.Operation) {
 		dep.counters.repeated.Add(1)
 		if o.Operation != 0 { // what is not known may be another one
-			c.repeats = dep.profile.Retry.Repeats
+			c.repeats = p.profile.Retry.Repeats
 		}
 	}
-	if b := &dep.profile.Budget; b.Kind == profiles.BudgetRatio && b.Fund == profiles.FundRequests {
-		dep.bucket.add(dep.deposit, b.Burst)
+	if b := &p.profile.Budget; b.Kind == profiles.BudgetRatio && b.Fund == profiles.FundRequests {
+		dep.bucket.add(p.deposit, b.Burst)
 	}
 }
 
@@ -102,6 +104,9 @@ func (c *Call) Inner() bool { return c.outer != nil }
 
 // Outer returns the layer above that decides, or nil.
 func (c *Call) Outer() *Call { return c.outer }
+
+// Policy returns what holds for the call.
+func (c *Call) Policy() *Policy { return c.policy }
 
 // Dependency returns what is called.
 func (c *Call) Dependency() *Dependency { return c.dep }
@@ -131,7 +136,7 @@ func (c *Call) Admit(now time.Time) (ownership.Reason, error) {
 			return reason, nil
 		}
 	}
-	permit, err := c.dep.breaker.AllowAt(now)
+	permit, err := c.policy.breaker.AllowAt(now)
 	if err != nil {
 		c.giveBack()
 		return ownership.ReasonBreakerOpen, err
@@ -164,7 +169,7 @@ func (c *Call) Repeat(now time.Time) (ownership.Reason, error) {
 	var permit breaker.Permit
 	if c.outer == nil {
 		var err error
-		if permit, err = c.dep.breaker.AllowAt(now); err != nil {
+		if permit, err = c.policy.breaker.AllowAt(now); err != nil {
 			return ownership.ReasonBreakerOpen, err
 		}
 	}
@@ -188,7 +193,7 @@ func (c *Call) TalkedTo(peer string) { c.peer.Store(&peer) }
 
 // AttemptLimit returns the profile's limit for an attempt that starts now, unless the caller's own deadline is sooner.
 func (c *Call) AttemptLimit(now time.Time) (limit time.Duration, ok bool) {
-	limit = c.dep.profile.Retry.AttemptTimeout
+	limit = c.policy.profile.Retry.AttemptTimeout
 	if limit <= 0 || c.outer != nil {
 		return 0, false
 	}
@@ -201,7 +206,7 @@ func (c *Call) AttemptLimit(now time.Time) (limit time.Duration, ok bool) {
 // admitRepeat asks the profile about a call that repeats a failed one of the same request: a caller's own loop around
 // the SDK is retrying. Charged, the call is a retry and needs a token; it does not wait for one.
 func (c *Call) admitRepeat() ownership.Reason {
-	if c.dep.mode == profiles.ModeObserve {
+	if c.policy.mode == profiles.ModeObserve {
 		return ownership.ReasonAllowed
 	}
 	switch c.repeats {
@@ -233,11 +238,11 @@ func (c *Call) giveBack() {
 // bytes are the baggage member, and whose bytes after the member's key are the header. left is what is left of the
 // attempt's time, 0 if it has no limit. Nothing is lent without a wire.
 func (c *Call) Lend(left time.Duration) (wire string, memberLen int) {
-	in, dep := c.in, c.dep
+	in, dep, profile := c.in, c.dep, c.policy.profile
 	c.nonce = otelprop.Nonce(rand.Uint32())
 	c.lease = lease{slot: -1}
-	if !c.unlent && !dep.profile.Hedge.Enabled() && !c.learned.needsNoLease() {
-		c.lease = in.lend(dep.profile.Retry.Reserve, dep)
+	if !c.unlent && !profile.Hedge.Enabled() && !c.learned.needsNoLease() {
+		c.lease = in.lend(profile.Retry.Reserve, dep)
 		if n := c.lease.tokens; n > 0 {
 			dep.counters.lent.Add(int64(n))
 		}
@@ -251,7 +256,7 @@ func (c *Call) Lend(left time.Duration) (wire string, memberLen int) {
 		Attempt: uint8(min(ordinal, otelprop.MaxAttempt)), Timeout: left,
 	}
 	var buf [otelprop.MaxHeader + otelprop.MaxMember]byte
-	b, n := r.AppendWireWith(buf[:0], &dep.params)
+	b, n := r.AppendWireWith(buf[:0], &c.policy.params)
 	return string(b), n
 }
 
@@ -277,7 +282,7 @@ func (c *Call) Done(now time.Time) {
 		c.outer.reported.Store(&Report{Claim: r.Claim, Owner: r.Owner, Depth: r.Depth})
 		return
 	}
-	dep.breaker.Done(&c.permit, r.outcome())
+	c.policy.breaker.Done(&c.permit, r.outcome())
 	failed := r.Failed
 	if failed {
 		dep.counters.claims[r.Claim].Add(1)
@@ -293,10 +298,10 @@ func (c *Call) Done(now time.Time) {
 
 // payIn pays a success into the dependency's bucket.
 func (c *Call) payIn() {
-	b := &c.dep.profile.Budget
+	b := &c.policy.profile.Budget
 	switch {
 	case b.Kind == profiles.BudgetRatio && b.Fund == profiles.FundSuccesses:
-		c.dep.bucket.add(c.dep.deposit, b.Burst)
+		c.dep.bucket.add(c.policy.deposit, b.Burst)
 	case b.Kind == profiles.BudgetQuota && c.attempts == 1:
 		c.dep.bucket.add(wholeToken, b.Burst)
 	case b.Kind == profiles.BudgetQuota:

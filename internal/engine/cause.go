@@ -150,7 +150,7 @@ func (in *Inbound) Explain() string {
 // blame finds the cause of a failure.
 func (in *Inbound) blame(a Answer) ownership.Verdict {
 	s := in.sdk
-	chain := &s.catalog.Chain
+	chain := &in.generation.catalog.Chain
 	unknown := func(f *ownership.DeniedError) (bool, string) {
 		if chain.Unknown == profiles.UnknownClaim {
 			return false, "unknown: the catalog claims"
@@ -172,7 +172,7 @@ func (in *Inbound) blame(a Answer) ownership.Verdict {
 			s.counters.learnedOtherwise.Add(1)
 		}
 	}
-	if v.Owner == s.ownerSlug && a.Rejected && s.load.tooManyRetries(s.retryShare) {
+	if v.Owner == s.ownerSlug && a.Rejected && s.load.tooManyRetries(in.generation.retryShare) {
 		v.Claim = ownership.ClaimStop
 		v.Why = "own: rejecting, and too many of the requests are retries"
 	}

@@ -42,14 +42,14 @@ func (c *Call) Decide(now time.Time) bool {
 }
 
 func (c *Call) decide(now time.Time) {
-	dep, p := c.dep, c.dep.profile
+	dep, p := c.dep, c.policy.profile
 	d, r := &c.decision, &c.Result
 	c.gates()
 	if !d.Allowed() {
 		return
 	}
 	chain := c.in.peek()
-	observe := dep.mode == profiles.ModeObserve
+	observe := c.policy.mode == profiles.ModeObserve
 	if (chain == settled || chain == exhausted) && !observe {
 		d.Reason = ownership.ReasonChainExhausted // settled was asked for before
 		return
@@ -120,7 +120,7 @@ func (c *Call) takeBuckets() bool {
 		return false
 	}
 	if !dep.sdk.process.take() {
-		dep.bucket.add(c.cost(), dep.profile.Budget.Burst)
+		dep.bucket.add(c.cost(), c.policy.profile.Budget.Burst)
 		d.Reason, d.protects = ownership.ReasonProcessBudget, true
 		return false
 	}
@@ -132,13 +132,13 @@ func (c *Call) refundBuckets() {
 	if c.funded {
 		c.funded = false
 		c.dep.sdk.process.refund()
-		c.dep.bucket.add(c.cost(), c.dep.profile.Budget.Burst)
+		c.dep.bucket.add(c.cost(), c.policy.profile.Budget.Burst)
 	}
 }
 
 // cost is what the next retry takes from the dependency's bucket.
 func (c *Call) cost() int64 {
-	b := &c.dep.profile.Budget
+	b := &c.policy.profile.Budget
 	switch {
 	case b.Kind != profiles.BudgetQuota:
 		return wholeToken
@@ -152,7 +152,7 @@ func (c *Call) cost() int64 {
 // gates asks the gates that need no token.
 func (c *Call) gates() {
 	dep, d, r := c.dep, &c.decision, &c.Result
-	if dep.disabled {
+	if dep.disabled.Load() {
 		d.Reason, d.protects = ownership.ReasonDisabled, true
 		return
 	}
@@ -160,7 +160,7 @@ func (c *Call) gates() {
 	case r.Canceled || c.parent.Err() == context.Canceled:
 		d.Reason = ownership.ReasonCanceled
 	case c.in.peek() == settled:
-		if dep.mode == profiles.ModeObserve {
+		if c.policy.mode == profiles.ModeObserve {
 			d.let(ownership.ReasonSettled)
 		} else {
 			d.Reason = ownership.ReasonSettled
@@ -180,12 +180,12 @@ func (c *Call) gates() {
 
 // protecting asks the gates from not_retryable to no_policy.
 func (c *Call) protecting() ownership.Reason {
-	dep, p, d, r := c.dep, c.dep.profile, &c.decision, &c.Result
+	dep, p, d, r := c.dep, c.policy.profile, &c.decision, &c.Result
 	if !r.Retryable {
 		return ownership.ReasonNotRetryable
 	}
 	if refusal := c.claimGate(); refusal != ownership.ReasonAllowed {
-		if dep.mode == profiles.ModeEnforce {
+		if c.policy.mode == profiles.ModeEnforce {
 			return refusal
 		}
 		d.let(refusal)
@@ -195,11 +195,11 @@ func (c *Call) protecting() ownership.Reason {
 		return ownership.ReasonPushback
 	case !c.options.Idempotent && !r.Unsent && !r.Unprocessed:
 		return ownership.ReasonNotIdempotent
-	case !dep.breaker.Ready():
+	case !c.policy.breaker.Ready():
 		return ownership.ReasonBreakerOpen
 	}
-	if dep.floor.refuses() {
-		if dep.mode != profiles.ModeObserve {
+	if dep.floor.refuses(p.AvailabilityFloor) {
+		if c.policy.mode != profiles.ModeObserve {
 			return ownership.ReasonAvailabilityFloor
 		}
 		d.let(ownership.ReasonAvailabilityFloor)
@@ -225,7 +225,7 @@ func (c *Call) claimGate() ownership.Reason {
 	case ownership.ClaimUnclaimed:
 		return ownership.ReasonUnclaimed
 	case ownership.ClaimMissing:
-		if c.dep.profile.Retry.Missing == profiles.MissingStop {
+		if c.policy.profile.Retry.Missing == profiles.MissingStop {
 			return ownership.ReasonStop
 		}
 	}
@@ -349,8 +349,8 @@ func (c *Call) Finish() *ownership.DeniedError {
 	d, r := &c.decision, &c.Result
 	f := &ownership.DeniedError{
 		Reason: d.Reason, Dependency: c.dep.name, Owner: r.Owner, OwnerDepth: r.Depth, Claim: c.claim(), Attempts: c.attempts, Status: r.Status,
-		RetryAfter: c.pace(), Operation: c.options.Operation, FailOpen: c.dep.failOpen,
-		FailClosed: c.dep.failClosed, Err: r.Err,
+		RetryAfter: c.pace(), Operation: c.options.Operation, FailOpen: c.policy.failOpen,
+		FailClosed: c.policy.failClosed, Err: r.Err,
 	}
 	if f.Owner == "" {
 		f.Owner, f.OwnerDepth = c.dep.slug, 1
@@ -366,10 +366,10 @@ func (c *Call) Finish() *ownership.DeniedError {
 // pace is how long the caller had better wait before it asks again: what the callee asked for, or the backoff that the
 // next retry would have had.
 func (c *Call) pace() time.Duration {
-	p, r := c.dep.profile, &c.Result
+	p, r := c.policy.profile, &c.Result
 	switch c.decision.Reason {
 	case ownership.ReasonBreakerOpen:
-		return p.Breaker.OpenFor
+		return c.policy.openTime()
 	case ownership.ReasonChainExhausted, ownership.ReasonDependencyBudget, ownership.ReasonProcessBudget,
 		ownership.ReasonAvailabilityFloor, ownership.ReasonMaxAttempts, ownership.ReasonDeadline, ownership.ReasonPushback:
 		if r.HasHint {
@@ -419,7 +419,7 @@ func (c *Call) record() {
 	}
 	if observe := dep.sdk.observe; observe != nil {
 		observe(&Event{
-			Context: c.parent, Dependency: dep.name, Profile: string(dep.profile.Name), Attempt: c.failedAttempt(), Reason: d.Reason,
+			Context: c.parent, Dependency: dep.name, Profile: string(c.policy.profile.Name), Attempt: c.failedAttempt(), Reason: d.Reason,
 			WouldDeny: d.would, Delay: d.Delay, Claim: r.Claim, Owner: r.Owner, Status: r.Status, Err: r.Err,
 			Before: c.before, After: c.in.held(),
 		})

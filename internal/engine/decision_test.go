@@ -63,7 +63,12 @@ func newRig(t *testing.T, yaml string, profile profiles.Name, tokens int, o Call
 
 func (r *rig) begin(o CallOptions) {
 	r.call = new(Call)
-	r.call.Begin(r.ctx, r.dep, o)
+	begin(r.call, r.ctx, r.dep, o)
+}
+
+func begin(c *Call, ctx context.Context, dep *Dependency, o CallOptions) {
+	in, p := dep.Enter(ctx)
+	c.Begin(ctx, in, p, o)
 }
 
 // fail makes one attempt that comes to result.
@@ -188,7 +193,7 @@ func TestDecision_order(t *testing.T) {
 		ctx, cancel := context.WithCancel(r.ctx)
 		cancel()
 		r.call.parent = ctx
-		r.dep.disabled = true
+		r.dep.disabled.Store(true)
 		r.in.end()
 		r.dep.bucket.milli.Store(0)
 		r.sdk.process.take()
@@ -201,7 +206,7 @@ func TestDecision_order(t *testing.T) {
 			reason ownership.Reason
 			mend   func()
 		}{
-			{ownership.ReasonDisabled, func() { r.dep.disabled = false }},
+			{ownership.ReasonDisabled, func() { r.dep.disabled.Store(false) }},
 			{ownership.ReasonCanceled, func() { r.call.parent = r.ctx }},
 			{ownership.ReasonSettled, func() { r.in.word.Store(account{}.pack()) }},
 			{ownership.ReasonNotRetryable, func() { r.call.Result.Retryable = true }},
@@ -209,7 +214,7 @@ func TestDecision_order(t *testing.T) {
 			{ownership.ReasonUnclaimed, func() { r.call.Result.Claim = ownership.ClaimClaimed }},
 			{ownership.ReasonPushback, func() { r.call.Result.Pushback = false }},
 			{ownership.ReasonNotIdempotent, func() { r.call.options.Idempotent = true }},
-			{ownership.ReasonAvailabilityFloor, func() { r.dep.floor.window = nil }},
+			{ownership.ReasonAvailabilityFloor, func() { r.dep.policy.Load().profile.AvailabilityFloor = 0 }},
 			{ownership.ReasonDependencyBudget, func() { r.dep.bucket.milli.Store(10 * wholeToken) }},
 			{ownership.ReasonProcessBudget, func() { r.sdk.process.refund() }},
 			{ownership.ReasonMaxAttempts, func() { r.call.attempts = 2 }},
@@ -242,7 +247,7 @@ func TestDecision_hint_is_a_lower_bound(t *testing.T) {
 func TestDecision_waits_for_a_lease(t *testing.T) {
 	sibling := func(r *rig) *Call {
 		s := new(Call)
-		s.Begin(r.ctx, r.dep, can)
+		begin(s, r.ctx, r.dep, can)
 		s.Admit(time.Now())
 		s.Lend(0)
 		return s
@@ -375,7 +380,7 @@ func TestModes_let_through(t *testing.T) {
 	for _, c := range cases {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, "", "plain", c.tokens, can)
-			r.dep.mode = c.mode
+			r.dep.policy.Load().mode = c.mode
 			require.Equal(t, c.reason, r.again(claimed(c.claim, "ledger", c.tokens)), c.mode)
 			assert.Equal(t, c.would, r.call.decision.would, c.mode)
 			if c.reason == ownership.ReasonAllowed {

@@ -16,85 +16,89 @@ import (
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
-// Dependency is a named thing that the service calls, with exactly one profile. All methods may be called by many
-// goroutines at once.
+// Dependency is a named thing that the service calls, with exactly one profile. What it is by the catalog is its policy;
+// what was counted and learned about it survives a change of catalog. All methods may be called by many goroutines at
+// once.
 type Dependency struct {
-	sdk        *SDK
-	name       string
-	slug       string // as an owner on the wire
-	inCode     profiles.Name
-	profile    *profiles.Profile
-	params     otelprop.Params // what the wire of each attempt says
-	mode       profiles.Mode
-	disabled   bool
-	external   profiles.Placement
-	anyHost    bool // the catalog gives it no hosts
-	failOpen   bool
-	failClosed bool
-	mesh       profiles.Mesh
-	deposit    int64 // thousandths of a token that one unit of funding pays in
+	sdk     *SDK
+	name    string
+	slug    string        // as an owner on the wire
+	inCode  atomic.Value  // profiles.Name
+	unknown bool          // the profile named in code does not exist
+	rival   profiles.Name // another profile that code names, where the catalog's pin makes that harmless
 
-	breaker    *breaker.Breaker
+	policy   atomic.Pointer[Policy] // of the newest catalog
+	disabled atomic.Bool            // by its switch
+
+	kept       atomic.Pointer[breaker.Breaker] // made by the first profile that has one
 	bucket     bucket
 	latency    latency
 	operations operations
 	floor      floor
 	counters   dependencyCounters
 
-	lastHost atomic.Pointer[hostVerdict]
-	shared   atomic.Pointer[string]                // the host that last answered over HTTP/2 without visible TLS
-	refused  atomic.Pointer[ownership.DeniedError] // what Refusal returns until the breaker's state changes
+	shared  atomic.Pointer[string]                // the host that last answered over HTTP/2 without visible TLS
+	refused atomic.Pointer[ownership.DeniedError] // what Refusal returns until the breaker's state changes
 }
 
-// hostVerdict is the last answer of External, so that a dependency with one host looks it up once.
-type hostVerdict struct {
-	host     string
-	external bool
-}
-
-func newDependency(s *SDK, name string, inCode profiles.Name, e profiles.Effective) *Dependency {
-	d := &Dependency{
-		sdk: s, name: name, slug: otelprop.Slug(name, otelprop.MaxEntry), inCode: inCode, profile: e.Profile,
-		params: otelprop.NewParams(s.callerSlug, string(e.Profile.Name), e.Profile.Digest()), mode: e.Mode, disabled: e.RetriesDisabled, external: e.External,
-		failOpen: e.OnFailure == profiles.OnFailureOpen, failClosed: e.OnFailure == profiles.OnFailureClosed, mesh: e.Mesh, breaker: breaker.New(name, e.Profile.Breaker, nil),
-		deposit: int64(e.Profile.Budget.Ratio*wholeToken + 0.5),
-	}
-	declared := s.catalog.Dependencies[name]
-	d.anyHost = declared == nil || len(declared.Hosts) == 0
-	if s.forced != profiles.ModeInherit {
-		d.mode = s.forced
-	}
+func newDependency(g *Generation, name string, inCode profiles.Name, e profiles.Effective) *Dependency {
+	d := &Dependency{sdk: g.sdk, name: name, slug: otelprop.Slug(name, otelprop.MaxEntry)}
+	d.inCode.Store(inCode)
+	d.floor.window = rolling.NewWindow(floorWindow)
 	d.bucket.fill(e.Profile.Budget)
-	d.floor.init(e.Profile)
+	d.install(newPolicy(g, d, e))
 	return d
+}
+
+// code is the profile that code names; "" = none.
+func (d *Dependency) code() profiles.Name { return d.inCode.Load().(profiles.Name) }
+
+// install puts a policy in force. The SDK's lock is held, or nobody knows d.
+func (d *Dependency) install(p *Policy) {
+	d.bucket.resize(p.profile.Budget)
+	if p.breaker != nil {
+		p.breaker.Configure(p.profile.Breaker)
+	}
+	d.policy.Store(p)
+	d.disabled.Store(p.disabled)
+}
+
+// theBreaker returns the breaker, which is the same whatever becomes of its settings.
+func (d *Dependency) theBreaker(settings profiles.Breaker) *breaker.Breaker {
+	if b := d.kept.Load(); b != nil {
+		return b
+	}
+	d.kept.CompareAndSwap(nil, breaker.New(d.name, settings, nil))
+	return d.kept.Load()
+}
+
+// Enter returns the request or chain that ctx belongs to, nil if there is none, and what its catalog says about d.
+func (d *Dependency) Enter(ctx context.Context) (*Inbound, *Policy) {
+	in, p := FromContext(ctx), d.policy.Load()
+	if in != nil && in.generation != p.generation && in.sdk == d.sdk {
+		p = in.generation.policy(d)
+	}
+	return in, p
 }
 
 // Name returns the dependency's name.
 func (d *Dependency) Name() string { return d.name }
 
-// Profile returns the profile in force. It must not be written.
-func (d *Dependency) Profile() *profiles.Profile { return d.profile }
-
-// Mode returns the mode in force for this dependency.
-func (d *Dependency) Mode() profiles.Mode { return d.mode }
+// Policy returns what the newest catalog says. It is for those who look; a call is made by what [Dependency.Enter] says.
+func (d *Dependency) Policy() *Policy { return d.policy.Load() }
 
 // SDK returns the SDK that the dependency belongs to.
 func (d *Dependency) SDK() *SDK { return d.sdk }
-
-// Mesh returns the name of the mesh that repeats requests below, or profiles.MeshNone.
-func (d *Dependency) Mesh() profiles.Mesh { return d.mesh }
-
-// Breaker returns the dependency's breaker, nil if its profile has none.
-func (d *Dependency) Breaker() *breaker.Breaker { return d.breaker }
 
 // Typical returns the typical time of a successful attempt, 0 while it is not known.
 func (d *Dependency) Typical() time.Duration { return d.latency.typical() }
 
 // Refusal returns the error of a call that the breaker refuses before its first attempt, or nil if the call may go on.
 // It is the short way for the case in which many calls come and none may pass: nothing is allocated. A call that
-// somebody watches takes the long way, and so does one that an outer layer decides.
-func (d *Dependency) Refusal(ctx context.Context) *ownership.DeniedError {
-	err := d.breaker.Refuses()
+// somebody watches takes the long way, and so does one that an outer layer decides. in is what [Dependency.Enter] returned.
+func (p *Policy) Refusal(ctx context.Context, in *Inbound) *ownership.DeniedError {
+	d := p.dep
+	err := p.breaker.Refuses()
 	if err == nil || d.sdk.observe != nil || trace.SpanFromContext(ctx).IsRecording() {
 		return nil
 	}
@@ -102,44 +106,20 @@ func (d *Dependency) Refusal(ctx context.Context) *ownership.DeniedError {
 		return nil
 	}
 	e := d.refused.Load()
-	if e == nil || e.Err != err {
+	if e == nil || e.Err != err || e.FailOpen != p.failOpen || e.FailClosed != p.failClosed {
 		e = &ownership.DeniedError{
 			Reason: ownership.ReasonBreakerOpen, Dependency: d.name, Owner: d.slug, OwnerDepth: 1, Claim: ownership.ClaimUnclaimed,
-			RetryAfter: d.profile.Breaker.OpenFor, FailOpen: d.failOpen, FailClosed: d.failClosed, Err: err,
+			RetryAfter: p.openTime(), FailOpen: p.failOpen, FailClosed: p.failClosed, Err: err,
 		}
 		d.refused.Store(e)
 	}
 	d.counters.calls.Add(1)
 	d.counters.denied[ownership.ReasonBreakerOpen].Add(1)
-	if in := FromContext(ctx); in != nil {
+	if in != nil {
 		in.callees.add(d)
 		in.Tracker.Failed(e)
 	}
 	return e
-}
-
-// External reports whether a host is outside: nothing of the wire goes there. It is asked for each request, so that a
-// redirect elsewhere carries nothing.
-func (d *Dependency) External(host string) bool {
-	switch d.external {
-	case profiles.PlacementExternal:
-		return true
-	case profiles.PlacementInternal:
-		// With hosts, the declaration is about those: a redirect elsewhere is judged by where it leads.
-		if name, ok := d.sdk.catalog.DependencyForHost(host); d.anyHost || ok && name == d.name {
-			return false
-		}
-	}
-	if v := d.lastHost.Load(); v != nil && v.host == host {
-		return v.external
-	}
-	external := !d.sdk.catalog.Internal(host)
-	d.lastHost.Store(&hostVerdict{host: host, external: external})
-	if external {
-		d.sdk.warnOnce("external:"+d.name, "chainbudget: a dependency is external by its host: it gets no budget; "+
-			"declare it in the catalog (external: true, or internal_hosts) to say which", "dependency", d.name, "host", host)
-	}
-	return external
 }
 
 // Spoke notes the version of HTTP in which a host answered over a connection whose TLS, if any, cannot be seen.
@@ -162,41 +142,24 @@ func (d *Dependency) Multiplexes(host string) bool {
 }
 
 // floor is the availability floor of one dependency: below it nobody retries, because most first attempts fail and a
-// retry is only more load.
+// retry is only more load. It counts whether a profile has a floor or not, so that one that gets it knows.
 type floor struct {
 	window *rolling.Window
 	below  atomic.Bool
-	stop   float64
-	resume float64
 }
 
 const (
+	floorWindow     = 10 * time.Second
 	floorSamples    = 20
 	floorHysteresis = 0.1
 )
 
-func (f *floor) init(p *profiles.Profile) {
-	if p.AvailabilityFloor <= 0 {
-		return
-	}
-	f.window = rolling.NewWindow(floorWindow)
-	f.stop = p.AvailabilityFloor
-	f.resume = min(1, p.AvailabilityFloor+floorHysteresis)
-}
-
-const floorWindow = 10 * time.Second
-
 // add counts a first attempt.
-func (f *floor) add(now time.Time, success bool) {
-	if f.window == nil {
-		return
-	}
-	f.window.AddAt(now, success)
-}
+func (f *floor) add(now time.Time, success bool) { f.window.AddAt(now, success) }
 
-// refuses reports whether the dependency is below its floor.
-func (f *floor) refuses() bool {
-	if f.window == nil {
+// refuses reports whether the dependency is below its floor, a share of 0 to 1; 0 = it has none.
+func (f *floor) refuses(share float64) bool {
+	if share <= 0 {
 		return false
 	}
 	ok, total := f.window.Ratio()
@@ -204,11 +167,10 @@ func (f *floor) refuses() bool {
 		f.set(false)
 		return false
 	}
-	share := float64(ok) / float64(total)
-	switch {
-	case share < f.stop:
+	switch now := float64(ok) / float64(total); {
+	case now < share:
 		f.set(true)
-	case share >= f.resume:
+	case now >= min(1, share+floorHysteresis):
 		f.set(false)
 	}
 	return f.below.Load()

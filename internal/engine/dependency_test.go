@@ -40,6 +40,6 @@ dependencies:
 	} {
 		d, _, err := sdk.Dependency(c.dependency, "")
 		require.NoError(t, err)
-		assert.Equal(t, c.external, d.External(c.host), "%s at %s", c.dependency, c.host)
+		assert.Equal(t, c.external, d.Policy().External(c.host), "%s at %s", c.dependency, c.host)
 	}
 }

@@ -15,7 +15,10 @@ type Inbound struct {
 	Purse
 	Tracker ownership.Tracker
 
-	sdk   *SDK
+	sdk *SDK
+	// generation is the catalog in force when the request arrived.
+	generation *Generation
+
 	ctx   inboundContext
 	wire  otelprop.Request
 	entry string
@@ -33,6 +36,8 @@ type Inbound struct {
 
 // Arrival is what an adapter knows about a request when it arrives.
 type Arrival struct {
+	// Generation is the catalog that the request was read by; nil = the newest.
+	Generation *Generation
 	// Entry makes the request an entry: Wire is ignored, and Budget tokens are minted.
 	Entry  bool
 	Budget int
@@ -45,9 +50,11 @@ type Arrival struct {
 
 // Arrive opens the purse of an inbound request.
 func (s *SDK) Arrive(in *Inbound, a Arrival) {
-	in.sdk = s
+	in.sdk, in.generation = s, a.Generation
+	if in.generation == nil {
+		in.generation = s.Generation()
+	}
 	s.CountRejects(&a.Rejects)
-	chain := &s.catalog.Chain
 	switch {
 	case a.Entry:
 		s.counters.entries.Add(1)
@@ -56,7 +63,7 @@ func (s *SDK) Arrive(in *Inbound, a Arrival) {
 		if n := s.counters.orphans.Add(1); n == orphansBeforeWarning {
 			s.warnOrphans()
 		}
-		in.mint(chain.OrphanBudget)
+		in.mint(in.generation.catalog.Chain.OrphanBudget)
 	default:
 		in.receive(&a)
 	}
@@ -112,16 +119,17 @@ func (s *SDK) warnOrphans() {
 
 // Start opens the purse of a chain that begins here without an inbound request.
 func (s *SDK) Start(parent context.Context) (*Inbound, context.Context) {
-	in := &Inbound{sdk: s}
-	in.mint(s.catalog.Chain.Budget)
+	g := s.Generation()
+	in := &Inbound{sdk: s, generation: g}
+	in.mint(g.catalog.Chain.Budget)
 	return in, in.Context(parent)
 }
 
 // orphan opens a purse for one call whose context belongs to no request.
-func (s *SDK) orphan() *Inbound {
+func (s *SDK) orphan(g *Generation) *Inbound {
 	s.counters.noPurse.Add(1)
-	in := &Inbound{sdk: s}
-	in.mint(s.catalog.Chain.OrphanBudget)
+	in := &Inbound{sdk: s, generation: g}
+	in.mint(g.catalog.Chain.OrphanBudget)
 	return in
 }
 
@@ -157,6 +165,9 @@ func (c *inboundContext) Value(key any) any {
 
 // SDK returns the SDK that the request arrived at.
 func (in *Inbound) SDK() *SDK { return in.sdk }
+
+// Generation returns the catalog that holds for the request.
+func (in *Inbound) Generation() *Generation { return in.generation }
 
 // Owes reports whether the caller waits for a return.
 func (in *Inbound) Owes() bool { return in.owes }

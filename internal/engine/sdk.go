@@ -2,10 +2,10 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/chainbudget/chainbudget-go/internal/edges"
@@ -39,9 +39,8 @@ type SDK struct {
 	entrySlug  string // what Entry, orphans and Start write
 	callerSlug string
 	ownerSlug  string
-	catalog    *profiles.Catalog
-	local      *profiles.Service // the catalog's entry for this service, or nil
-	forced     profiles.Mode     // profiles.ModeInherit: the catalog decides
+	generation atomic.Pointer[Generation] // never nil once usable
+	forced     profiles.Mode              // profiles.ModeInherit: the catalog decides
 	observe    func(*Event)
 	warn       func(string, ...any)
 	debug      func(context.Context, string, ...any)
@@ -53,13 +52,12 @@ type SDK struct {
 	edges   *edges.Table
 	// load counts what arrives and what is rejected; a server that rejects and sees more than retryShare of retries says
 	// stop.
-	load       load
-	retryShare float64
-	nonces     nonces
-	counters   counters
-	warned     sync.Map // cause -> struct{}
+	load     load
+	nonces   nonces
+	counters counters
+	warned   sync.Map // cause -> struct{}
 
-	mu   sync.Mutex
+	mu   sync.Mutex // guards deps, and changes of the generation and of policies
 	deps map[string]*Dependency
 
 	keeper keeper
@@ -71,8 +69,6 @@ func (s *SDK) Init(c Config) {
 	s.entrySlug = otelprop.Slug(c.Service, otelprop.MaxEntry)
 	s.callerSlug = otelprop.Slug(c.Service, otelprop.MaxCaller)
 	s.ownerSlug = s.entrySlug
-	s.catalog = c.Catalog
-	s.local = c.Catalog.Service(c.Service)
 	s.forced = c.Mode
 	s.observe = c.Observe
 	s.warn = c.Warn
@@ -88,22 +84,10 @@ func (s *SDK) Init(c Config) {
 	s.strict = c.Strict
 	s.edges = edges.New(0)
 	s.load.init()
-	s.retryShare = s.servedRatio()
 	s.nonces.start = time.Now()
 	s.process.init(c.Catalog.Chain.ProcessBudget)
 	s.deps = make(map[string]*Dependency)
-}
-
-// servedRatio is the share of retries that the pinned profile of what this service serves allows its callers. Where the
-// catalog pins none, nobody has said what is too much: any share is allowed.
-func (s *SDK) servedRatio() float64 {
-	for _, name := range s.catalog.Serves(s.service) {
-		e, _ := s.catalog.Resolve(name, "")
-		if b := e.Profile.Budget; e.Pinned && b.Kind == profiles.BudgetRatio && b.Enabled() {
-			return b.Ratio
-		}
-	}
-	return 1
+	s.generation.Store(newGeneration(s, 1, c.Catalog))
 }
 
 // Edges returns what the requests so far have taught.
@@ -112,20 +96,8 @@ func (s *SDK) Edges() *edges.Table { return s.edges }
 // Service returns the service's name as it was given.
 func (s *SDK) Service() string { return s.service }
 
-// Mode returns the mode in force for inbound requests.
-func (s *SDK) Mode() profiles.Mode {
-	switch {
-	case s.forced != profiles.ModeInherit:
-		return s.forced
-	case s.catalog.Chain.Mode != profiles.ModeInherit:
-		return s.catalog.Chain.Mode
-	default:
-		return profiles.ModeEnforce
-	}
-}
-
 // Usable reports whether s was made by Init: a nil or zero SDK lets everything pass as if it were not there.
-func (s *SDK) Usable() bool { return s != nil && s.catalog != nil }
+func (s *SDK) Usable() bool { return s != nil && s.generation.Load() != nil }
 
 // Strict reports whether what is usually a warning is an error.
 func (s *SDK) Strict() bool { return s.strict }
@@ -135,35 +107,44 @@ func (s *SDK) Warn(cause, message string, attributes ...any) {
 	s.warnOnce(cause, message, attributes...)
 }
 
-// Local returns what the catalog says about this service; nil, which its methods accept, if nothing.
-func (s *SDK) Local() *profiles.Service { return s.local }
-
-// Catalog returns the catalog in force. It must not be written.
-func (s *SDK) Catalog() *profiles.Catalog { return s.catalog }
-
 // Dependency returns the dependency of that name, making it at first use. The same name with another profile and no
 // pin is an error naming both. The error may come with a dependency that works: it then has a profile that makes one
 // attempt.
 func (s *SDK) Dependency(name string, inCode profiles.Name) (*Dependency, profiles.Effective, error) {
-	effective, err := s.catalog.Resolve(name, inCode)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	g := s.generation.Load()
+	effective, err := g.catalog.Resolve(name, inCode)
 	d := s.deps[name]
 	switch {
-	case d == nil, d.inCode == "" && !effective.Pinned && err == nil:
-		// The second: a router met the host before any code named a profile. What it counted so far stays with it.
-		d = newDependency(s, name, inCode, effective)
+	case d == nil:
+		d = newDependency(g, name, inCode, effective)
+		d.unknown = err != nil
 		s.deps[name] = d
-	case !effective.Pinned && d.inCode != inCode && err == nil:
-		err = fmt.Errorf("chainbudget: dependency %.64q is named with profile %.64q and with profile %.64q: "+
-			"use one of them everywhere, or pin the dependency in the catalog", name, d.inCode, inCode)
+	case inCode == "" || inCode == d.code():
+	case d.code() == "" && err == nil:
+		// A router met the host before any code named a profile. What it counted so far stays with it.
+		d.inCode.Store(inCode)
+		d.unknown = false
+		p := newPolicy(g, d, effective)
+		g.policies.Store(d, p)
+		d.install(p)
+	case effective.Pinned:
+		d.rival = inCode
+	case err == nil:
+		err = twoProfiles(name, d.code(), inCode)
 	}
 	return d, effective, err
 }
 
-// ForHost returns the dependency that the catalog declares for a host, or nil.
-func (s *SDK) ForHost(host string) *Dependency {
-	name, ok := s.catalog.DependencyForHost(host)
+// ForHost returns the dependency that the catalog declares for a host, or nil. It is the catalog of the request that ctx
+// belongs to.
+func (s *SDK) ForHost(ctx context.Context, host string) *Dependency {
+	g := s.generation.Load()
+	if in := FromContext(ctx); in != nil && in.sdk == s {
+		g = in.generation
+	}
+	name, ok := g.catalog.DependencyForHost(host)
 	if !ok {
 		return nil
 	}
@@ -180,6 +161,11 @@ func (s *SDK) ForHost(host string) *Dependency {
 func (s *SDK) all() []*Dependency {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.sorted()
+}
+
+// sorted returns the dependencies by name. The lock is held.
+func (s *SDK) sorted() []*Dependency {
 	list := make([]*Dependency, 0, len(s.deps))
 	for _, d := range s.deps {
 		list = append(list, d)

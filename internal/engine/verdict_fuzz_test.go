@@ -81,9 +81,9 @@ func (r *treeRun) call(ctx context.Context, sdk *SDK, p *hopPlan, i int) error {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	dep.failOpen, dep.failClosed = plan.open, plan.closed
+	dep.Policy().failOpen, dep.Policy().failClosed = plan.open, plan.closed
 	c := new(Call)
-	c.Begin(ctx, dep, CallOptions{Idempotent: plan.idempotent, Replayable: plan.replayable})
+	begin(c, ctx, dep, CallOptions{Idempotent: plan.idempotent, Replayable: plan.replayable})
 	for {
 		if reason, err := c.Admit(time.Now()); reason != ownership.ReasonAllowed {
 			c.Refuse(reason, err)

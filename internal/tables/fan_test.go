@@ -253,13 +253,13 @@ func (w *waits) released(p *pendingCall, gaveUp bool) {
 		return
 	}
 	held := time.Since(p.failed)
-	allowed := max(p.dep.Profile().Backoff.Cap, 2*max(p.typical, p.dep.Typical()))
+	allowed := max(p.dep.Policy().Profile().Backoff.Cap, 2*max(p.typical, p.dep.Typical()))
 	p.failed = time.Time{}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.longest = max(w.longest, held)
 	w.over = max(w.over, held-allowed)
-	if gaveUp && held > p.dep.Profile().Backoff.Cap && held >= 2*min(p.typical, p.dep.Typical()) {
+	if gaveUp && held > p.dep.Policy().Profile().Backoff.Cap && held >= 2*min(p.typical, p.dep.Typical()) {
 		w.inVain++
 	}
 }
