@@ -72,3 +72,6 @@ func (b *bucket) take(milli int64) bool {
 	}
 	return true
 }
+
+// BudgetLevel returns what the dependency's bucket holds, in retries, or for a quota in its units; 0 without a bucket.
+func (d *Dependency) BudgetLevel() float64 { return float64(d.bucket.milli.Load()) / wholeToken }

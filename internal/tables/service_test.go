@@ -163,3 +163,13 @@ func (l *loopback) ask() {
 		l.t.Errorf("the chain answered %s over %s, want a failure over HTTP/1", resp.Status, resp.Proto)
 	}
 }
+
+// errOwn is the failure of a hop that is its own.
+var errOwn error = ownFailure{}
+
+type ownFailure struct{}
+
+func (ownFailure) Error() string { return "failed on arrival" }
+
+// HTTPStatus is what the handler answers: a failure that may go away.
+func (ownFailure) HTTPStatus() int { return http.StatusServiceUnavailable }

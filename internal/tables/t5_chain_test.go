@@ -122,16 +122,6 @@ func (c chainRun) share(t *testing.T, name string, seed uint64) float64 {
 	return float64(total) / chains
 }
 
-// errOwn is the failure of a hop that is its own.
-var errOwn error = ownFailure{}
-
-type ownFailure struct{}
-
-func (ownFailure) Error() string { return "failed on arrival" }
-
-// HTTPStatus is what the handler answers: a failure that may go away.
-func (ownFailure) HTTPStatus() int { return http.StatusServiceUnavailable }
-
 // good runs n chains and returns how many succeed.
 func (c chainRun) good(t *testing.T, n int, seed uint64) int {
 	random := rand.New(rand.NewPCG(seed, 5)) // one goroutine runs everything

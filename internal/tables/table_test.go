@@ -47,10 +47,22 @@ func (tab *table) drawn(what, paper string, rounding, expected, measured float64
 	tab.add(what, paper, share(expected), share(measured), "±"+share(tolerance), math.Abs(expected-measured) <= tolerance)
 }
 
+// near is a row whose number may be off by a stated tolerance.
+func (tab *table) near(what, paper string, expected, measured, tolerance float64) {
+	tab.t.Helper()
+	tab.add(what, paper, share(expected), share(measured), "±"+share(tolerance), math.Abs(expected-measured) <= tolerance)
+}
+
 // atLeast is a row whose share has a lower bound. The tolerance is none: the bound was set with room for chance.
 func (tab *table) atLeast(what, paper string, bound, measured float64) {
 	tab.t.Helper()
 	tab.add(what, paper, "≥ "+share(bound), share(measured), "none", measured >= bound)
+}
+
+// between is a row whose number has two bounds.
+func (tab *table) between(what, paper string, low, up, measured int) {
+	tab.t.Helper()
+	tab.add(what, paper, fmt.Sprintf("%d to %d", low, up), strconv.Itoa(measured), "none", low <= measured && measured <= up)
 }
 
 // atMost is a row whose number has an upper bound.
