@@ -1,3 +1,5 @@
+//go:build !race
+
 package tables
 
 import (
@@ -49,7 +51,7 @@ func retryOnce(ctx context.Context, attempt func(context.Context) error) error {
 
 // TestT13 has the HotOS example of a metastable failure: 280 requests a second on a database that serves 300, and an outage
 // of ten seconds. Whoever has come back in the last seconds of the minute after it, has; the others never do.
-func TestT13_hidden_capacity(t *testing.T) {
+func TestT13_hidden_capacity_NoRace(t *testing.T) {
 	const capacity, outage, end, last = 300, 10, 70, 20
 	const more = 4 // seconds that the load goes on, so that the retries of the last ones meet it
 	tab := newTable(t, fmt.Sprintf("T13: requests a second at a database that serves %d, the last %d of 50 s after an outage of 10 s", capacity, last))
