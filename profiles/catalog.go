@@ -25,6 +25,7 @@ type Catalog struct {
 	hosts    hostIndex // dependencies by host
 	internal hostIndex // of InternalHosts
 	networks []netip.Prefix
+	from     origins
 }
 
 // Chain sets what holds for every chain.

@@ -18,6 +18,7 @@ type draft struct {
 	parent  *yaml.Node            // of extends
 	set     []func(*Profile)      // what it sets, in the file's order
 	places  map[string]*yaml.Node // by setting, such as "retry.max_attempts"
+	fresh   map[string]bool       // see freshGroups
 
 	done    *Profile // the result, also of a profile that has problems
 	waiting bool     // for its parent, just now
@@ -43,6 +44,7 @@ func (d *decoder) profiles(n *yaml.Node, path string, c, base *Catalog) {
 	names := sync.OnceValue(func() []string { return knownNames(drafts, c.Profiles) })
 	for _, p := range order {
 		c.Profiles[p.name] = d.finish(p, drafts, c.Profiles, names)
+		c.from.profiles[p.name] = d.origin(p, base == nil)
 	}
 }
 
@@ -70,6 +72,7 @@ func (d *decoder) finish(p *draft, drafts map[Name]*draft, known map[Name]*Profi
 			"known are "+listNames(names())+d.suggest(string(p.extends), names()))
 	}
 	p.waiting = false
+	inherited := result
 	result.Name, result.Extends = p.name, p.extends
 	result.Retry.Statuses = slices.Clone(result.Retry.Statuses)
 	for _, set := range p.set {
@@ -81,6 +84,7 @@ func (d *decoder) finish(p *draft, drafts map[Name]*draft, known map[Name]*Profi
 		}
 	})
 	slices.Sort(result.Retry.Statuses)
+	p.fresh = freshGroups(p, &inherited, &result)
 	p.done = &result
 	return p.done
 }
@@ -169,6 +173,7 @@ func wordReader[T ~uint8](d *decoder, words []string) func(*yaml.Node, string) (
 // defaults.
 func (d *decoder) group(n *yaml.Node, path, name string, p *draft, on, off func(*Profile), keys ...key) {
 	if n.Kind == yaml.ScalarNode {
+		p.places[name+" off"] = n
 		if d.disabled(n, path) {
 			p.set = append(p.set, off)
 		}

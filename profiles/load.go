@@ -84,6 +84,7 @@ func newCatalog(source string) *Catalog {
 		Dependencies: map[string]*Dependency{},
 		Services:     map[string]*Service{},
 		Overrides:    Overrides{Dependencies: map[string]bool{}},
+		from:         newOrigins(),
 	}
 }
 

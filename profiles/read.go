@@ -26,7 +26,7 @@ func (d *decoder) catalog(root *yaml.Node, c, base *Catalog) {
 	}
 	places := d.mapping(root, "",
 		key{"version", d.version},
-		key{"chain", func(n *yaml.Node, path string) { d.chain(n, path, &c.Chain) }},
+		key{"chain", func(n *yaml.Node, path string) { c.from.chain = d.chain(n, path, &c.Chain) }},
 		key{"profiles", take(&profiles)},
 		key{"dependencies", take(&dependencies)},
 		key{"services", take(&services)},
@@ -38,6 +38,7 @@ func (d *decoder) catalog(root *yaml.Node, c, base *Catalog) {
 	}
 	if base != nil {
 		maps.Copy(c.Profiles, base.Profiles)
+		maps.Copy(c.from.profiles, base.from.profiles)
 	}
 	if profiles != nil {
 		d.profiles(profiles, "profiles", c, base)
@@ -60,7 +61,7 @@ func (d *decoder) version(n *yaml.Node, path string) {
 	}
 }
 
-func (d *decoder) chain(n *yaml.Node, path string, c *Chain) {
+func (d *decoder) chain(n *yaml.Node, path string, c *Chain) map[string]place {
 	invalid := map[*int]bool{}
 	count := func(dst *int, r span[int]) func(*yaml.Node, string) {
 		return func(n *yaml.Node, path string) {
@@ -105,6 +106,7 @@ func (d *decoder) chain(n *yaml.Node, path string, c *Chain) {
 				"lower it or raise max_budget")
 		}
 	}
+	return d.placesOf(places)
 }
 
 func (d *decoder) inRange(n *yaml.Node, path string, ok bool, value, want string) bool {
@@ -202,6 +204,7 @@ func (d *decoder) dependencies(n *yaml.Node, path string, c *Catalog) {
 				"remove it, or use another profile")
 		}
 		c.Dependencies[name] = dep
+		c.from.dependencies[name] = d.placesOf(places)
 	})
 }
 
@@ -332,7 +335,10 @@ func (d *decoder) statuses(n *yaml.Node, path string) (statuses []int, ok bool) 
 
 func (d *decoder) overrides(n *yaml.Node, path string, c *Catalog) {
 	d.mapping(n, path,
-		key{"retries", func(n *yaml.Node, path string) { c.Overrides.RetriesDisabled = d.disabled(n, path) }},
+		key{"retries", func(n *yaml.Node, path string) {
+			c.Overrides.RetriesDisabled = d.disabled(n, path)
+			c.from.all = d.place(n)
+		}},
 		key{"dependencies", func(n *yaml.Node, path string) {
 			d.entries(n, path, func(k, v *yaml.Node, name, at string) {
 				if !d.name(k, at, name) {
@@ -342,6 +348,7 @@ func (d *decoder) overrides(n *yaml.Node, path string, c *Catalog) {
 				places := d.mapping(v, at, key{"retries", func(n *yaml.Node, path string) {
 					if d.disabled(n, path) {
 						c.Overrides.Dependencies[name] = true
+						c.from.overrides[name] = d.place(n)
 					}
 				}})
 				if v.Kind == yaml.MappingNode && places["retries"] == nil {
