@@ -1,5 +1,7 @@
 package chainbudget
 
+import "github.com/chainbudget/chainbudget-go/profiles"
+
 // Totals is one reading of an SDK's numbers since [New]. The values are read one after the other: a reading under load
 // is not one moment.
 type Totals struct {
@@ -23,6 +25,9 @@ type Totals struct {
 	RetriesByHop map[int]int64
 	// LearnedOtherwise counts failures whose cause learned edges would have found elsewhere, while they only observe.
 	LearnedOtherwise int64
+	// Mismatched counts inbound requests whose caller uses another profile than the catalog pins, Older those whose caller
+	// uses what the catalog said before, within chain.grace. See [SDK.Mismatches].
+	Mismatched, Older int64
 	// Dependencies has the numbers of each dependency by name.
 	Dependencies map[string]DependencyTotals
 }
@@ -35,10 +40,23 @@ type DependencyTotals struct {
 	RepeatedCalls int64
 	// Lent and Home count tokens that went out in leases and came back.
 	Lent, Home int64
+	// Holdout counts retries that ownership refused and that went out all the same, to measure it (chain.holdout);
+	// HoldoutSucceeded how many of those succeeded: what ownership gave up wrongly.
+	Holdout, HoldoutSucceeded int64
 	// Denied counts refused retries by reason, WouldDeny those that a milder mode let through.
 	Denied, WouldDeny map[string]int64
 	// Claims counts failed attempts by the claim that came with them.
 	Claims map[string]int64
+}
+
+// Mismatches returns the callers of this service that use, or used, other profiles than the catalog pins for what the
+// service serves, by name: at most 256, those beyond count as "other". A caller is compared when it calls directly and
+// says what it uses, and only if the catalog pins a profile for everything that this service serves.
+func (s *SDK) Mismatches() []profiles.Mismatch {
+	if !s.engine().Usable() {
+		return nil
+	}
+	return s.engine().Mismatches()
 }
 
 // Totals reads the SDK's numbers.
@@ -56,6 +74,7 @@ func (s *SDK) Totals() Totals {
 		NoPurse: t.NoPurse, Minted: t.Minted, Lost: t.Lost, Foreign: t.Foreign, RepeatedGrants: t.RepeatedGrants,
 		HiddenRepeats: t.HiddenRepeats, BaggageDropped: t.BaggageDropped, Rejects: t.Rejects, ClaimsSent: t.ClaimsSent,
 		RetriesByHop: t.RetriesByHop, LearnedOtherwise: t.LearnedOtherwise,
+		Mismatched: t.Mismatched, Older: t.Older,
 		Dependencies: dependencies,
 	}
 }

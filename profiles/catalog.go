@@ -37,9 +37,9 @@ type Chain struct {
 	Mode          Mode          // of all dependencies that set none; never ModeInherit; default enforce
 	Unknown       Unknown       // whose failure it is when nothing tells; default compare
 	Learn         Learning      // whether learned edges decide; default observe
-	Holdout       float64       // checked, no effect yet: share of ownership's refusals let through to measure them, 0 to 1; default 0
+	Holdout       float64       // share of the refusals of ownership that are let through, to measure what it gives up: 0 to 1; default 0
 	ProcessBudget int           // process_budget: retries a minute of the whole process, 0 to 1000000; 0 = no limit
-	Grace         time.Duration // checked, no effect yet: how long a digest of the previous catalog counts as older: 0 to 168 h; default 1 h
+	Grace         time.Duration // how long callers that use the previous catalog count as late and not as divergent: 0 to 168 h; default 1 h
 }
 
 // Dependency is what the catalog says about a named thing that services call.

@@ -40,6 +40,8 @@ type Call struct {
 	nonce    otelprop.Nonce
 	permit   breaker.Permit
 	started  time.Time
+	end      time.Time // when the whole call must be over by its profile; zero = no limit
+	holdout  bool      // the attempt is one that ownership refused
 
 	previousErr    error
 	previousStatus int
@@ -132,6 +134,9 @@ func (c *Call) Admit(now time.Time) (ownership.Reason, error) {
 		return ownership.ReasonAllowed, nil
 	}
 	if c.attempts == 0 {
+		if total := c.policy.profile.Retry.Timeout; total > 0 {
+			c.end = now.Add(total)
+		}
 		if reason := c.admitRepeat(); reason != ownership.ReasonAllowed {
 			return reason, nil
 		}
@@ -149,6 +154,9 @@ func (c *Call) Admit(now time.Time) (ownership.Reason, error) {
 		c.in.retries.Add(1)
 		c.dep.counters.retries.Add(1)
 		c.dep.sdk.counters.retriesByHop[min(c.in.hop, otelprop.MaxHop)].Add(1)
+	}
+	if c.holdout = c.attempts > 1 && c.decision.holdout; c.holdout {
+		c.dep.counters.holdout.Add(1)
 	}
 	c.granted, c.funded, c.unlent = false, false, false
 	if c.attempts == 1 {
@@ -191,9 +199,24 @@ func (c *Call) Previous() (status int, peer string, err error) {
 // TalkedTo notes the peer of an attempt that has failed.
 func (c *Call) TalkedTo(peer string) { c.peer.Store(&peer) }
 
-// AttemptLimit returns the profile's limit for an attempt that starts now, unless the caller's own deadline is sooner.
+// deadline is when the whole call must be over: the caller's deadline, or the end that its profile sets.
+func (c *Call) deadline() (time.Time, bool) {
+	deadline, limited := c.parent.Deadline()
+	if !c.end.IsZero() && (!limited || c.end.Before(deadline)) {
+		return c.end, true
+	}
+	return deadline, limited
+}
+
+// AttemptLimit returns the profile's limit for an attempt that starts now, unless the caller's own deadline is sooner: its
+// own, or what is left of the whole call's.
 func (c *Call) AttemptLimit(now time.Time) (limit time.Duration, ok bool) {
 	limit = c.policy.profile.Retry.AttemptTimeout
+	if !c.end.IsZero() {
+		if left := max(c.end.Sub(now), 1); limit <= 0 || left < limit {
+			limit = left
+		}
+	}
 	if limit <= 0 || c.outer != nil {
 		return 0, false
 	}
@@ -289,6 +312,9 @@ func (c *Call) Done(now time.Time) {
 	} else if !r.Canceled {
 		dep.latency.add(now.Sub(c.started))
 		c.payIn()
+		if c.holdout {
+			dep.counters.holdoutSucceeded.Add(1)
+		}
 	}
 	silent := r.Excluded && r.Status == 0 // the dependency had nothing to do with it: the caller's body, a stopped replay
 	if c.attempts == 1 && !r.Canceled && !silent {

@@ -19,6 +19,7 @@ type counters struct {
 	minted, lost                                            atomic.Int64
 	foreign, repeatedGrants, hiddenRepeats                  atomic.Int64
 	baggageDropped, learnedOtherwise                        atomic.Int64
+	mismatched, older                                       atomic.Int64
 	rejects                                                 [len(otelprop.Rejects{})]atomic.Int64
 	claimsSent                                              [claimCount]atomic.Int64
 	retriesByHop                                            [otelprop.MaxHop + 1]atomic.Int64
@@ -28,6 +29,7 @@ type counters struct {
 type dependencyCounters struct {
 	calls, attempts, retries, repeated atomic.Int64
 	lent, home                         atomic.Int64
+	holdout, holdoutSucceeded          atomic.Int64
 	denied, wouldDeny                  [reasonCount]atomic.Int64
 	claims                             [claimCount]atomic.Int64
 }
@@ -42,6 +44,7 @@ type Totals struct {
 	ClaimsSent                                              map[string]int64
 	RetriesByHop                                            map[int]int64
 	LearnedOtherwise                                        int64
+	Mismatched, Older                                       int64
 	Dependencies                                            map[string]DependencyTotals
 }
 
@@ -50,6 +53,8 @@ type DependencyTotals struct {
 	Calls, Attempts, Retries int64
 	RepeatedCalls            int64
 	Lent, Home               int64
+	Holdout                  int64
+	HoldoutSucceeded         int64
 	Denied, WouldDeny        map[string]int64
 	Claims                   map[string]int64
 }
@@ -61,7 +66,8 @@ func (s *SDK) Totals() Totals {
 		Entries: c.entries.Load(), Callees: c.callees.Load(), Relayed: c.relayed.Load(), Orphans: c.orphans.Load(),
 		Unreadable: c.unreadable.Load(), NoPurse: c.noPurse.Load(), Minted: c.minted.Load(), Lost: c.lost.Load(),
 		Foreign: c.foreign.Load(), RepeatedGrants: c.repeatedGrants.Load(), HiddenRepeats: c.hiddenRepeats.Load(),
-		BaggageDropped: c.baggageDropped.Load(), LearnedOtherwise: c.learnedOtherwise.Load(), RetriesByHop: make(map[int]int64),
+		BaggageDropped: c.baggageDropped.Load(), LearnedOtherwise: c.learnedOtherwise.Load(),
+		Mismatched: c.mismatched.Load(), Older: c.older.Load(), RetriesByHop: make(map[int]int64),
 		Rejects: make(map[string]int64), ClaimsSent: make(map[string]int64),
 		Dependencies: make(map[string]DependencyTotals),
 	}
@@ -90,7 +96,7 @@ func (d *Dependency) totals() DependencyTotals {
 	c := &d.counters
 	t := DependencyTotals{
 		Calls: c.calls.Load(), Attempts: c.attempts.Load(), Retries: c.retries.Load(), RepeatedCalls: c.repeated.Load(),
-		Lent: c.lent.Load(), Home: c.home.Load(),
+		Lent: c.lent.Load(), Home: c.home.Load(), Holdout: c.holdout.Load(), HoldoutSucceeded: c.holdoutSucceeded.Load(),
 		Denied: make(map[string]int64), WouldDeny: make(map[string]int64), Claims: make(map[string]int64),
 	}
 	for i := range c.denied {

@@ -20,6 +20,7 @@ type Decision struct {
 	Delay time.Duration
 
 	waits    bool             // no token is reserved yet: one may come home
+	holdout  bool             // ownership refused, and the retry goes out to see what comes of it
 	protects bool             // a protecting gate refused, or would have had a gate without a verdict not refused first
 	would    ownership.Reason // what a milder mode let through
 	until    time.Time
@@ -64,7 +65,7 @@ func (c *Call) decide(now time.Time) {
 		d.Delay = p.Backoff.Delay(c.attempts-1, r.Throttled, dep.sdk.random)
 	}
 	typical := dep.latency.typical()
-	deadline, limited := c.parent.Deadline()
+	deadline, limited := c.deadline()
 	left := deadline.Sub(now)
 	if limited && (left <= 0 || left < d.Delay+typical) {
 		d.Reason = ownership.ReasonDeadline
@@ -186,7 +187,10 @@ func (c *Call) protecting() ownership.Reason {
 	}
 	if refusal := c.claimGate(); refusal != ownership.ReasonAllowed {
 		if c.policy.mode == profiles.ModeEnforce {
-			return refusal
+			if !c.heldOut() {
+				return refusal
+			}
+			d.holdout = true
 		}
 		d.let(refusal)
 	}
@@ -217,6 +221,13 @@ func (c *Call) protecting() ownership.Reason {
 	return ownership.ReasonAllowed
 }
 
+// heldOut reports whether ownership's refusal is not followed this time, so that what it gives up can be measured.
+func (c *Call) heldOut() bool {
+	share := c.policy.generation.catalog.Chain.Holdout
+	const parts = 1_000_000
+	return share > 0 && c.dep.sdk.random(parts) < int64(share*parts)
+}
+
 // claimGate is ownership's own refusal.
 func (c *Call) claimGate() ownership.Reason {
 	switch c.Result.Claim {
@@ -244,7 +255,7 @@ func (c *Call) Await() bool {
 	c.await()
 	if d.Allowed() {
 		now := time.Now()
-		deadline, limited := c.parent.Deadline()
+		deadline, limited := c.deadline()
 		if limited && deadline.Sub(now) < max(0, d.until.Sub(now))+c.dep.latency.typical() {
 			c.giveBack()
 			d.Reason = ownership.ReasonDeadline
@@ -261,6 +272,11 @@ func (c *Call) await() {
 	timer := time.NewTimer(max(d.bound, 0))
 	defer timer.Stop()
 	for {
+		newer := c.dep.sdk.Generation().superseded
+		if c.dep.disabled.Load() {
+			d.Reason, d.protects = ownership.ReasonDisabled, true
+			return
+		}
 		changed := c.in.watch()
 		c.reserve()
 		if c.granted || !d.Allowed() {
@@ -269,6 +285,7 @@ func (c *Call) await() {
 		}
 		select {
 		case <-changed:
+		case <-newer: // perhaps with its switch
 		case <-timer.C:
 			d.Reason = ownership.ReasonChainExhausted
 			return
@@ -287,29 +304,43 @@ func gone(ctx context.Context) ownership.Reason {
 	return ownership.ReasonCanceled
 }
 
-// Backoff sleeps what is left of the delay. It returns false if the caller went away meanwhile; the reserved token has
-// then been given back.
+// Backoff sleeps what is left of the delay. It returns false if the caller went away meanwhile, or retries were disabled; the
+// reserved token has then been given back.
 func (c *Call) Backoff() bool {
 	d := &c.decision
-	left := time.Until(d.until)
-	if c.dep.sdk.noSleep {
-		left = 0
+	if left := time.Until(d.until); left > 0 && !c.dep.sdk.noSleep {
+		c.sleep(left)
 	}
-	if left > 0 {
-		timer := time.NewTimer(left)
-		select {
-		case <-timer.C:
-		case <-c.parent.Done():
-			timer.Stop()
-		}
-	}
-	if c.parent.Err() == nil {
+	switch {
+	case c.parent.Err() != nil:
+		d.Reason = gone(c.parent)
+	case c.dep.disabled.Load():
+		d.Reason, d.protects = ownership.ReasonDisabled, true
+	default:
 		return true
 	}
 	c.giveBack()
-	d.Reason = gone(c.parent)
 	c.record()
 	return false
+}
+
+// sleep returns when the time is over, the caller has gone, or retries were disabled.
+func (c *Call) sleep(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		newer := c.dep.sdk.Generation().superseded
+		if c.dep.disabled.Load() {
+			return
+		}
+		select {
+		case <-timer.C:
+			return
+		case <-c.parent.Done():
+			return
+		case <-newer:
+		}
+	}
 }
 
 // Decision returns the latest decision.
@@ -414,7 +445,7 @@ func (c *Call) record() {
 	dep, d, r := c.dep, &c.decision, &c.Result
 	if !d.Allowed() {
 		dep.counters.denied[d.Reason].Add(1)
-	} else if d.would != ownership.ReasonAllowed {
+	} else if d.would != ownership.ReasonAllowed && !d.holdout {
 		dep.counters.wouldDeny[d.would].Add(1)
 	}
 	if observe := dep.sdk.observe; observe != nil {

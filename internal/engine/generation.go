@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
@@ -16,13 +17,15 @@ type Generation struct {
 	catalog    *profiles.Catalog
 	local      *profiles.Service // the catalog's entry for this service, or nil
 	retryShare float64
+	pins       []pinned      // what callers of this service must use; nil = they are free
+	late       []pinned      // what they had to use before, and still may for a while
 	policies   sync.Map      // *Dependency → *Policy, for requests that are not of the newest
 	superseded chan struct{} // closed when the next one is in force
 }
 
 func newGeneration(s *SDK, number int64, c *profiles.Catalog) *Generation {
 	return &Generation{
-		sdk: s, number: number, catalog: c, local: c.Service(s.service), retryShare: servedRatio(c, s.service),
+		sdk: s, number: number, catalog: c, local: c.Service(s.service), retryShare: servedRatio(c, s.service), pins: servedPins(c, s.service),
 		superseded: make(chan struct{}),
 	}
 }
@@ -82,6 +85,7 @@ func (s *SDK) Swap(c *profiles.Catalog) error {
 	defer s.mu.Unlock()
 	old := s.generation.Load()
 	next := newGeneration(s, old.number+1, c)
+	next.late = next.outdated(old, time.Now())
 	dependencies := s.sorted()
 	effective := make([]profiles.Effective, len(dependencies))
 	var problems []error
@@ -104,11 +108,11 @@ func (s *SDK) Swap(c *profiles.Catalog) error {
 		policies[i] = newPolicy(next, d, effective[i])
 		next.policies.Store(d, policies[i])
 	}
-	s.generation.Store(next)
 	for i, d := range dependencies {
 		d.install(policies[i])
 		d.unknown = d.unknown && policies[i].profile.Name != d.code()
 	}
+	s.generation.Store(next) // after the switches: whoever waits for the next one has seen those of this one
 	close(old.superseded)
 	return nil
 }

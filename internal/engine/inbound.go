@@ -84,6 +84,7 @@ func (in *Inbound) receive(a *Arrival) {
 		in.owes = false
 	case a.Wire.Direct:
 		s.counters.callees.Add(1)
+		s.compare(in.generation, &a.Wire)
 	default:
 		s.counters.relayed.Add(1)
 	}

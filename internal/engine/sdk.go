@@ -57,6 +57,8 @@ type SDK struct {
 	counters counters
 	warned   sync.Map // cause -> struct{}
 
+	mismatches mismatches
+
 	mu   sync.Mutex // guards deps, and changes of the generation and of policies
 	deps map[string]*Dependency
 
