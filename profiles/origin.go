@@ -43,14 +43,14 @@ func newOrigins() origins {
 	}
 }
 
-func (d *decoder) place(n *yaml.Node) place {
+func (d *decoder) placeOf(n *yaml.Node) place {
 	return place{file: d.file, line: n.Line, column: n.Column}
 }
 
 func (d *decoder) placesOf(nodes map[string]*yaml.Node) map[string]place {
 	places := make(map[string]place, len(nodes))
 	for key, n := range nodes {
-		places[key] = d.place(n)
+		places[key] = d.placeOf(n)
 	}
 	return places
 }

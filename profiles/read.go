@@ -337,7 +337,7 @@ func (d *decoder) overrides(n *yaml.Node, path string, c *Catalog) {
 	d.mapping(n, path,
 		key{"retries", func(n *yaml.Node, path string) {
 			c.Overrides.RetriesDisabled = d.disabled(n, path)
-			c.from.all = d.place(n)
+			c.from.all = d.placeOf(n)
 		}},
 		key{"dependencies", func(n *yaml.Node, path string) {
 			d.entries(n, path, func(k, v *yaml.Node, name, at string) {
@@ -348,7 +348,7 @@ func (d *decoder) overrides(n *yaml.Node, path string, c *Catalog) {
 				places := d.mapping(v, at, key{"retries", func(n *yaml.Node, path string) {
 					if d.disabled(n, path) {
 						c.Overrides.Dependencies[name] = true
-						c.from.overrides[name] = d.place(n)
+						c.from.overrides[name] = d.placeOf(n)
 					}
 				}})
 				if v.Kind == yaml.MappingNode && places["retries"] == nil {
