@@ -52,7 +52,10 @@ func (m Mismatch) String() string {
 	default:
 		b.WriteString(": a profile that this catalog does not have, perhaps an edited copy")
 	}
-	b.WriteString(", in " + strconv.FormatInt(m.Requests, 10) + " requests")
+	b.WriteString(", in " + strconv.FormatInt(m.Requests, 10) + " request")
+	if m.Requests != 1 {
+		b.WriteByte('s')
+	}
 	return b.String()
 }
 
