@@ -2,7 +2,6 @@ package breaker
 
 import (
 	"errors"
-	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -20,49 +19,23 @@ const jitter = 0.2
 // Breaker is the circuit breaker of one dependency. A nil Breaker admits everything. All methods may be called
 // concurrently; none blocks, and none of those on the path of a call allocates.
 type Breaker struct {
-	name         string
-	settings     profiles.Breaker
-	openFor      time.Duration // with the jitter
-	probeTimeout time.Duration
-	onChange     func(name string, from, to State)
-	base         time.Time // all instants are durations since then: monotonic, whatever the wall clock does
+	name     string
+	jitter   float64 // the open time is multiplied by it
+	onChange func(name string, from, to State)
+	base     time.Time // all instants are durations since then: monotonic, whatever the wall clock does
 
 	current atomic.Pointer[phase]
 
-	mu      sync.Mutex // guards cb, changes of current, and the slots of a half-open phase
+	mu      sync.Mutex // guards what follows, changes of current, and the probes of a half-open phase
 	cb      *gobreaker.CircuitBreaker[struct{}]
+	era     uint64
+	row     int64    // failures in a row, for tripped
+	others  merged   // what other processes finished
 	pending []change // for onChange, in order
 	calling bool     // somebody is calling it
+
+	flying flying // attempts that are out, where they are limited
 }
-
-// phase is the time between two changes of state. What belongs to an earlier phase is told by its pointer.
-type phase struct {
-	state State
-	start time.Duration
-	until time.Duration // Open: refuses up to then
-	err   *OpenError    // Open and HalfOpen: the refusal, made once
-
-	ring rolling.Ring // Closed
-
-	slots []slot       // HalfOpen; guarded by Breaker.mu
-	free  atomic.Int32 // slots that a probe can take
-	due   atomic.Int64 // when the first of the probes that are out runs out of time; MaxInt64 = none is out
-}
-
-// slot is one of the permits of a half-open phase.
-type slot struct {
-	state  slotState
-	serial uint32 // of the probe that holds it, so that one who lost it cannot report for the next
-	due    time.Duration
-}
-
-type slotState uint8
-
-const (
-	slotFree slotState = iota
-	slotOut
-	slotDone // its probe succeeded
-)
 
 type change struct{ from, to State }
 
@@ -71,8 +44,10 @@ type change struct{ from, to State }
 type Permit struct {
 	phase  *phase
 	block  *rolling.Block // Closed: the slice of the window that the attempt began in
-	slot   int32          // HalfOpen
-	serial uint32         // HalfOpen
+	began  time.Duration
+	slot   int32  // HalfOpen
+	serial uint32 // HalfOpen
+	flying bool   // Closed: it holds a place in flight
 }
 
 // New returns the breaker of the dependency called name, or nil if p has none. onChange, which may be nil, is called
@@ -83,26 +58,25 @@ func New(name string, p profiles.Breaker, onChange func(name string, from, to St
 		return nil
 	}
 	b := &Breaker{
-		name: name, settings: p, onChange: onChange, base: time.Now(),
-		openFor: time.Duration(float64(p.OpenFor) * (1 - jitter + 2*jitter*rand.Float64())),
+		name: name, onChange: onChange, base: time.Now(),
+		jitter: 1 - jitter + 2*jitter*rand.Float64(),
 	}
-	b.probeTimeout = p.ProbeTimeout
-	if b.probeTimeout <= 0 {
-		b.probeTimeout = p.OpenFor
-	}
-	b.start(Closed)
-	b.cb = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-		Name:        name,
-		MaxRequests: uint32(max(1, p.Probes)),
-		// It sees failures only, as no success can open it, and is asked only whether to open. What it decides on is
-		// the ring, which has both.
-		Interval:      p.Window,
-		BucketPeriod:  b.phase().ring.Period,
-		Timeout:       b.openFor,
+	b.cb = b.machine()
+	b.begin(Closed, b.rulesOf(p))
+	return b
+}
+
+// machine returns a gobreaker that is closed. It decides which state follows on what. When, how many and how long is
+// ours, so that settings can change under it: whether to open, it asks the rule; it would half-open at once, and is not
+// asked before the time is over; and it sees one result of all probes.
+func (b *Breaker) machine() *gobreaker.CircuitBreaker[struct{}] {
+	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Name:          b.name,
+		MaxRequests:   1,
+		Timeout:       time.Nanosecond,
 		ReadyToTrip:   func(gobreaker.Counts) bool { return b.tripped() },
 		OnStateChange: func(_ string, _, to gobreaker.State) { b.follow(to) },
 	})
-	return b
 }
 
 // Name returns the name of the dependency.
@@ -113,8 +87,9 @@ func (b *Breaker) Name() string {
 	return b.name
 }
 
-// Allow admits an attempt, or refuses it with an [*OpenError]. Every Permit must come back through Done; a probe that
-// does not is given up after the probe timeout.
+// Allow admits an attempt, or refuses it with an [*OpenError]. Every Permit must come back through Done. A probe that
+// does not is given up after the probe timeout; where attempts in flight are limited, another attempt that does not
+// counts as on its way for one to two hours more.
 func (b *Breaker) Allow() (Permit, error) { return b.AllowAt(time.Now()) }
 
 // AllowAt is Allow for a caller that has just read the clock: at is what time.Now returned.
@@ -123,55 +98,60 @@ func (b *Breaker) AllowAt(at time.Time) (Permit, error) {
 		return Permit{}, nil
 	}
 	now := max(0, at.Sub(b.base))
-	switch p := b.phase(); p.state {
-	case Closed:
-		return Permit{phase: p, block: p.ring.At(now - p.start)}, nil
-	case Open:
-		if now <= p.until {
-			return Permit{}, p.err
-		}
-	case HalfOpen:
-		if !p.admits(now) {
-			return Permit{}, p.err
-		}
+	p := b.phase()
+	if p.state == Closed {
+		return b.admit(p, now)
+	}
+	if err := b.refusal(p, now); err != nil {
+		return Permit{}, err
 	}
 	return b.probe(now)
 }
 
-// Ready reports whether Allow would admit an attempt now, without taking a permit or changing the state. It takes no
-// lock.
-func (b *Breaker) Ready() bool { return b.Refuses() == nil }
-
-// Refuses returns the [*OpenError] that Allow would refuse with now, or nil, likewise without a permit, a change of state
-// or a lock. Closed, it does not read the clock.
+// Refuses returns the [*OpenError] that Allow would refuse with now, or nil, without a permit, a change of state or a
+// lock. Closed and without a limit of attempts in flight, it does not read the clock.
 func (b *Breaker) Refuses() error {
 	if b == nil {
 		return nil
 	}
 	p := b.phase()
-	if p.state == Closed || p.state == Open && b.now() > p.until || p.state == HalfOpen && p.admits(b.now()) {
+	if p.state == Closed && p.rules.full == nil {
 		return nil
 	}
-	return p.err
+	if err := b.refusal(p, b.now()); err != nil {
+		return err
+	}
+	return nil
 }
 
-// Done says how an admitted attempt ended, and empties the permit: a second Done of the same permit does nothing. So
-// does one whose attempt began before the last change of state. It may be deferred with [Ignored] at first, so that a
-// panic gives the permit back.
+// Done says how an admitted attempt ended, and empties the permit: a second Done of the same permit does nothing. The
+// outcome of one that began before the last change of state counts for nothing. It may be deferred with [Ignored] at
+// first, so that a panic gives the permit back. It reads the clock only where slow attempts are counted.
 func (b *Breaker) Done(permit *Permit, outcome Outcome) {
 	if b == nil || permit == nil || permit.phase == nil {
 		return
 	}
 	p := *permit
 	*permit = Permit{}
-	switch {
-	case p.phase.state == HalfOpen:
+	if p.phase.state == HalfOpen {
 		b.probed(p, outcome)
-	case outcome == Success:
-		p.block.Add(true)
-	case outcome == Failure:
-		b.fail(p)
+		return
 	}
+	if p.flying {
+		b.flying.give(p.began)
+	}
+	switch outcome {
+	case Success:
+		if b.phase() == p.phase && !b.slow(p) {
+			p.block.Add(true)
+			p.phase.streak.end()
+			return
+		}
+	case Failure:
+	default:
+		return
+	}
+	b.count(p, outcome == Success)
 }
 
 // State returns the state that the next attempt would meet: an open breaker whose time is over is half-open.
@@ -186,8 +166,8 @@ func (b *Breaker) State() State {
 	return p.state
 }
 
-// Counts returns the finished attempts in the window of a closed breaker, and the finished probes of a half-open one;
-// an open one has none.
+// Counts returns the finished attempts in the window of a closed breaker, and the successful probes of a half-open one;
+// an open one has none. They are this process's own; what was merged is not among them.
 func (b *Breaker) Counts() (successes, failures uint64) {
 	if b == nil {
 		return 0, 0
@@ -195,37 +175,61 @@ func (b *Breaker) Counts() (successes, failures uint64) {
 	p := b.phase()
 	switch p.state {
 	case Closed:
-		return p.ring.Sum(b.now() - p.start)
+		if p.ring != nil {
+			s := p.ring.Sum(b.now() - p.start)
+			return s.OK, s.Failed
+		}
 	case HalfOpen:
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		for _, s := range p.slots {
-			if s.state == slotDone {
-				successes++
-			}
-		}
+		return uint64(p.probes.done), 0
 	}
-	return successes, 0
+	return 0, 0
 }
 
 func (b *Breaker) phase() *phase { return b.current.Load() }
 
 func (b *Breaker) now() time.Duration { return time.Since(b.base) }
 
-// admits reports whether a half-open phase has a permit to give, or one to take back.
-func (p *phase) admits(now time.Duration) bool {
-	return p.free.Load() > 0 || int64(now) > p.due.Load()
+// refusal returns why an attempt at now would be refused, or nil.
+func (b *Breaker) refusal(p *phase, now time.Duration) *OpenError {
+	spare := 0
+	switch p.state {
+	case Open:
+		if now <= p.until {
+			return p.err
+		}
+	case HalfOpen:
+		if !p.probes.admits(now) {
+			return p.err
+		}
+		spare = p.probes.spare()
+	}
+	if full := p.rules.full; full != nil && b.flying.out(now)-spare >= full.MaxInFlight {
+		return full
+	}
+	return nil
 }
 
-// tripped is the rule: enough attempts in the window, and too large a share of them failed. gobreaker asks it after
-// each failure.
-func (b *Breaker) tripped() bool {
-	p := b.phase()
-	ok, failed := p.ring.Sum(b.now() - p.start)
-	total := ok + failed
-	// Dividing rounds once: 7 of 100 is 7 %, where 0.07 times 100 is more than 7.
-	return total > 0 && total >= uint64(max(0, b.settings.MinRequests)) &&
-		float64(failed)/float64(total) >= b.settings.FailureRatio
+// admit admits an attempt while p is closed.
+func (b *Breaker) admit(p *phase, now time.Duration) (Permit, error) {
+	if p.ring == nil {
+		return Permit{}, nil
+	}
+	flying := false
+	if full := p.rules.full; full != nil {
+		var ok bool
+		if flying, ok = b.flying.take(now, full.MaxInFlight); !ok {
+			return Permit{}, full
+		}
+	}
+	return Permit{phase: p, block: p.ring.At(now - p.start), began: now, flying: flying}, nil
+}
+
+// slow reports whether an attempt that ends now took long, by the rules that it began under.
+func (b *Breaker) slow(p Permit) bool {
+	limit := p.phase.rules.slowCall
+	return limit > 0 && b.now()-p.began >= limit
 }
 
 var errFailed = errors.New("failed")
@@ -235,14 +239,46 @@ var errFailed = errors.New("failed")
 func succeeded() (struct{}, error) { return struct{}{}, nil }
 func failed() (struct{}, error)    { return struct{}{}, errFailed }
 
-// fail counts the failure of an attempt that began in a closed phase.
-func (b *Breaker) fail(p Permit) {
+// count takes the result of an attempt that began closed, where more than a counter may have to change.
+func (b *Breaker) count(p Permit, success bool) {
+	if b.phase().era != p.phase.era {
+		return // and will never be
+	}
 	b.mu.Lock()
-	if b.phase() == p.phase {
-		p.block.Add(false)
+	defer b.unlock()
+	now := b.phase()
+	if now.era != p.phase.era {
+		return
+	}
+	if now.ring != p.phase.ring {
+		p.block = now.ring.At(p.began - now.start)
+	}
+	p.phase = now
+	slow := b.slow(p)
+	if slow {
+		p.block.AddSlow(success)
+	} else {
+		p.block.Add(success)
+	}
+	b.row = 0
+	switch {
+	case success:
+		now.streak.end()
+	case now.streak != nil:
+		b.row = now.streak.failures.Add(1)
+	}
+	if !success || slow {
 		b.tell(failed)
 	}
-	b.unlock()
+}
+
+// ask lets the rule decide without a new result. mu is held, and the breaker is closed.
+func (b *Breaker) ask(p *phase) {
+	b.row = 0
+	if p.streak != nil {
+		b.row = p.streak.failures.Load()
+	}
+	b.tell(failed)
 }
 
 // tell passes a result to gobreaker, which may change the state. mu is held.
@@ -256,104 +292,87 @@ func (b *Breaker) probe(now time.Duration) (Permit, error) {
 	defer b.unlock()
 	p := b.phase()
 	if p.state == Open && now > p.until {
-		// Reading gobreaker's state makes it half-open: it noted the time of opening before until was computed, and
-		// reads the clock after now.
-		_ = b.cb.State()
+		_ = b.cb.State() // reading it makes it half-open
 		p = b.phase()
 	}
 	switch p.state {
 	case Closed:
-		return Permit{phase: p, block: p.ring.At(max(0, now-p.start))}, nil
-	case HalfOpen:
-		if i := p.take(now, b.probeTimeout); i >= 0 {
-			return Permit{phase: p, slot: int32(i), serial: p.slots[i].serial}, nil
+		return b.admit(p, now)
+	case Open:
+		return Permit{}, p.err
+	}
+	i, s := p.probes.find(now)
+	if s == nil {
+		return Permit{}, p.err
+	}
+	b.land(s)
+	flying := false
+	if full := p.rules.full; full != nil {
+		var ok bool
+		if flying, ok = b.flying.take(now, full.MaxInFlight); !ok {
+			p.probes.tally()
+			return Permit{}, full
 		}
 	}
-	return Permit{}, p.err
+	p.probes.take(i, now, p.rules.probeTimeout, flying)
+	return Permit{phase: p, began: now, slot: int32(i), serial: s.serial}, nil
 }
 
-// take gives out a free slot, or that of a probe whose time is over; -1 = there is none. Breaker.mu is held.
-func (p *phase) take(now, limit time.Duration) int {
-	for i := range p.slots {
-		s := &p.slots[i]
-		if s.state == slotFree || s.state == slotOut && now > s.due {
-			s.state, s.due = slotOut, now+limit
-			s.serial++
-			p.tally()
-			return i
-		}
+// land gives back the place in flight of the probe in a slot, if it still has one. mu is held.
+func (b *Breaker) land(s *slot) {
+	if s.flying {
+		s.flying = false
+		b.flying.give(s.began)
 	}
-	return -1
-}
-
-// tally updates what admits reads. Breaker.mu is held.
-func (p *phase) tally() {
-	free, due := int32(0), int64(math.MaxInt64)
-	for _, s := range p.slots {
-		switch s.state {
-		case slotFree:
-			free++
-		case slotOut:
-			due = min(due, int64(s.due))
-		}
-	}
-	p.due.Store(due)
-	p.free.Store(free)
 }
 
 // probed takes the result of a probe.
 func (b *Breaker) probed(p Permit, outcome Outcome) {
 	b.mu.Lock()
 	defer b.unlock()
-	if b.phase() != p.phase {
-		return
-	}
-	s := &p.phase.slots[p.slot]
+	ps := p.phase.probes
+	s := &ps.slots[p.slot]
 	if s.state != slotOut || s.serial != p.serial {
 		return // reported before, or too late: the permit is somebody else's by now
 	}
-	switch outcome {
-	case Success:
-		s.state = slotDone
-		b.tell(succeeded)
-	case Failure:
-		b.tell(failed)
-	default:
-		s.state = slotFree
+	b.land(s)
+	s.state = slotFree
+	now := b.phase()
+	if now.era != p.phase.era {
+		return
 	}
-	p.phase.tally()
+	p.phase = now
+	switch {
+	case outcome == Failure, outcome == Success && b.slow(p):
+		b.tell(failed)
+	case outcome == Success:
+		s.state = slotDone
+	}
+	ps.tally()
+	if s.state == slotDone && ps.enough() {
+		b.tell(succeeded)
+	}
 }
 
 // follow begins the phase that gobreaker has just turned to. gobreaker calls it under its own lock, and mu is held.
 func (b *Breaker) follow(to gobreaker.State) {
-	from := b.phase().state
+	was := b.phase()
 	switch to {
 	case gobreaker.StateOpen:
-		b.start(Open)
+		b.begin(Open, was.rules)
 	case gobreaker.StateHalfOpen:
-		b.start(HalfOpen)
+		b.begin(HalfOpen, was.rules)
 	default:
-		b.start(Closed)
+		b.begin(Closed, was.rules)
 	}
-	if b.onChange != nil {
-		b.pending = append(b.pending, change{from, b.phase().state})
-	}
+	b.changed(was.state)
 }
 
-func (b *Breaker) start(s State) {
-	p := &phase{state: s, start: b.now()}
-	switch s {
-	case Closed:
-		p.ring.Init(b.settings.Window)
-	case Open:
-		p.until = p.start + b.openFor
-		p.err = &OpenError{Name: b.name, breaker: b, until: p.until}
-	case HalfOpen:
-		p.slots = make([]slot, max(1, b.settings.Probes))
-		p.err = &OpenError{Name: b.name, breaker: b}
-		p.tally()
+// changed notes a change of state for onChange. mu is held.
+func (b *Breaker) changed(from State) {
+	if to := b.phase().state; b.onChange != nil && to != from {
+		b.pending = append(b.pending, change{from, to})
 	}
-	b.current.Store(p)
 }
 
 // unlock releases mu and then calls onChange for what happened meanwhile. A change that is caused from inside the
@@ -390,6 +409,3 @@ func (b *Breaker) callNext() (more bool) {
 	b.onChange(b.name, next.from, next.to)
 	return true
 }
-
-// Configure is a stand-in until the breaker's own lands.
-func (b *Breaker) Configure(profiles.Breaker) {}

@@ -41,7 +41,7 @@ func compare(t *testing.T, seed uint64) {
 		MaxRequests:  uint32(p.Probes),
 		Interval:     p.Window,
 		BucketPeriod: period,
-		Timeout:      b.openFor,
+		Timeout:      b.phase().rules.openFor,
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			n := c.TotalSuccesses + c.TotalFailures
 			return n >= uint32(p.MinRequests) && float64(c.TotalFailures)/float64(n) >= p.FailureRatio
@@ -60,7 +60,7 @@ func compare(t *testing.T, seed uint64) {
 		case op < 4 || len(calls) == 0:
 			require.Equal(t, reference.State() != gobreaker.StateOpen, b.State() != Open, "step %d", step)
 			done, refErr := reference.Allow()
-			ready := b.Ready()
+			ready := ready(b)
 			permit, err := b.Allow()
 			require.Equal(t, refErr == nil, err == nil, "step %d: %v, gobreaker %v", step, err, refErr)
 			require.Equal(t, err == nil, ready, "step %d: Ready", step)

@@ -55,7 +55,7 @@ func TestRegression_A092_half_open_on_real_threads(t *testing.T) {
 	for range 20 {
 		b := New("payments", p, nil)
 		open(t, b)
-		for !b.Ready() {
+		for !ready(b) {
 			runtime.Gosched()
 		}
 		var admitted atomic.Int32
@@ -107,10 +107,10 @@ func TestRegression_A093_every_ending_of_a_probe_gives_its_permit_back(t *testin
 				for range 3 {
 					permit, err := b.Allow()
 					require.NoError(t, err)
-					require.False(t, b.Ready())
+					require.False(t, ready(b))
 					end(b, permit)
 					require.Equal(t, HalfOpen, b.State(), "it proved nothing")
-					require.True(t, b.Ready())
+					require.True(t, ready(b))
 				}
 				require.True(t, attempt(b, Success))
 				require.Equal(t, Closed, b.State())
@@ -131,11 +131,11 @@ func TestRegression_A093_hung_probe_gives_up_at_its_time_and_not_before(t *testi
 		second, err := b.Allow()
 		require.NoError(t, err)
 		time.Sleep(2 * time.Second)
-		require.False(t, b.Ready(), "the first has its full three seconds")
+		require.False(t, ready(b), "the first has its full three seconds")
 		time.Sleep(1 * time.Nanosecond)
 		third, err := b.Allow()
 		require.NoError(t, err)
-		require.False(t, b.Ready(), "the second has not had its time")
+		require.False(t, ready(b), "the second has not had its time")
 
 		b.Done(&first, Failure)
 		require.Equal(t, HalfOpen, b.State(), "too late: its permit is the third's")
@@ -183,11 +183,11 @@ func TestRegression_A095_refusals_do_not_keep_it_open(t *testing.T) {
 		open(t, b)
 		opened := b.phase().until
 		for range 10_000 {
-			time.Sleep(b.openFor / 20_000)
+			time.Sleep(b.phase().rules.openFor / 20_000)
 			require.False(t, attempt(b, Failure))
 		}
 		require.Equal(t, opened, b.phase().until)
-		time.Sleep(b.openFor)
+		time.Sleep(b.phase().rules.openFor)
 		for range 3 {
 			require.True(t, attempt(b, Success))
 		}
@@ -230,7 +230,7 @@ func TestRegression_A101_late_results_race_with_nothing(t *testing.T) {
 			for n := 0; time.Now().Before(stop); n++ {
 				b.Done(&late[n%8], Outcome((n+i)%3))
 				late[n%8], _ = b.Allow()
-				b.Ready()
+				ready(b)
 				b.State()
 				b.Counts()
 			}
@@ -255,7 +255,7 @@ func TestRegression_A102_failed_probe_is_open_half_open_open(t *testing.T) {
 		halfOpen(t, b)
 		require.True(t, attempt(b, Failure))
 		require.Equal(t, Open, b.State())
-		require.False(t, b.Ready())
+		require.False(t, ready(b))
 		require.Equal(t, []State{Closed, Open, Open, HalfOpen, HalfOpen, Open}, seen)
 	})
 }

@@ -28,10 +28,13 @@ func attempt(b *Breaker, o Outcome) bool {
 	return true
 }
 
+// ready reports whether an attempt would be admitted.
+func ready(b *Breaker) bool { return b.Refuses() == nil }
+
 // open fails attempts until the breaker opens.
 func open(t *testing.T, b *Breaker) {
 	t.Helper()
-	for range 2 * b.settings.MinRequests {
+	for range 2 * b.phase().rules.MinRequests {
 		attempt(b, Failure)
 		if b.State() == Open {
 			return
@@ -44,7 +47,7 @@ func open(t *testing.T, b *Breaker) {
 func halfOpen(t *testing.T, b *Breaker) {
 	t.Helper()
 	open(t, b)
-	time.Sleep(b.openFor + 1)
+	time.Sleep(b.phase().rules.openFor + 1)
 	require.Equal(t, HalfOpen, b.State())
 }
 
@@ -54,7 +57,7 @@ func TestBreaker_nil_admits_everything(t *testing.T) {
 	for range 100 {
 		require.True(t, attempt(b, Failure))
 	}
-	require.True(t, b.Ready())
+	require.True(t, ready(b))
 	require.Equal(t, Closed, b.State())
 	require.Empty(t, b.Name())
 	ok, failed := b.Counts()
@@ -119,26 +122,26 @@ func TestBreaker_ready_takes_nothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		changes := 0
 		b := New("payments", settings(), func(string, State, State) { changes++ })
-		require.True(t, b.Ready())
+		require.True(t, ready(b))
 		open(t, b)
-		require.False(t, b.Ready())
-		time.Sleep(b.openFor)
-		require.False(t, b.Ready(), "at the last instant of the open time")
+		require.False(t, ready(b))
+		time.Sleep(b.phase().rules.openFor)
+		require.False(t, ready(b), "at the last instant of the open time")
 		time.Sleep(1 * time.Nanosecond)
 		for range 100 {
-			require.True(t, b.Ready())
+			require.True(t, ready(b))
 		}
 		require.Equal(t, 1, changes, "Ready changes no state")
 		var probes []Permit
 		for range 3 {
-			require.True(t, b.Ready())
+			require.True(t, ready(b))
 			p, err := b.Allow()
 			require.NoError(t, err)
 			probes = append(probes, p)
 		}
-		require.False(t, b.Ready())
+		require.False(t, ready(b))
 		b.Done(&probes[0], Ignored)
-		require.True(t, b.Ready())
+		require.True(t, ready(b))
 	})
 }
 
@@ -150,11 +153,11 @@ func TestOpenError_names_dependency_and_time(t *testing.T) {
 		var refused *OpenError
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, "payments", refused.Name)
-		require.Equal(t, b.openFor, refused.RetryIn())
+		require.Equal(t, b.phase().rules.openFor, refused.RetryIn())
 		time.Sleep(time.Second)
-		require.Equal(t, b.openFor-time.Second, refused.RetryIn())
-		require.Contains(t, err.Error(), "breaker of payments is open for another "+(b.openFor-time.Second).Round(time.Millisecond).String())
-		time.Sleep(b.openFor)
+		require.Equal(t, b.phase().rules.openFor-time.Second, refused.RetryIn())
+		require.Contains(t, err.Error(), "breaker of payments is open for another "+(b.phase().rules.openFor-time.Second).Round(time.Millisecond).String())
+		time.Sleep(b.phase().rules.openFor)
 		require.Zero(t, refused.RetryIn())
 		for range 3 {
 			_, err = b.Allow()
@@ -174,8 +177,8 @@ func TestBreaker_open_time_is_jittered_per_breaker(t *testing.T) {
 	low, high := time.Hour, time.Duration(0)
 	for range 500 {
 		b := New("payments", settings(), nil)
-		require.InDelta(t, float64(5*time.Second), float64(b.openFor), float64(time.Second))
-		seen[b.openFor], low, high = true, min(low, b.openFor), max(high, b.openFor)
+		require.InDelta(t, float64(5*time.Second), float64(b.phase().rules.openFor), float64(time.Second))
+		seen[b.phase().rules.openFor], low, high = true, min(low, b.phase().rules.openFor), max(high, b.phase().rules.openFor)
 	}
 	require.Greater(t, len(seen), 490)
 	require.Less(t, low, 4100*time.Millisecond)
@@ -191,7 +194,7 @@ func TestBreaker_hook_runs_outside_locks(t *testing.T) {
 			require.Equal(t, "payments", name)
 			require.Equal(t, to, b.State())
 			b.Counts()
-			b.Ready()
+			ready(b)
 			if p, err := b.Allow(); err == nil {
 				b.Done(&p, Ignored)
 			}
@@ -219,11 +222,11 @@ func TestBreaker_hook_that_causes_a_change_is_called_in_order(t *testing.T) {
 				attempt(b, Failure) // opens it again, from inside
 			}
 			if to == Open && len(seen) < 6 {
-				time.Sleep(b.openFor + 1)
+				time.Sleep(b.phase().rules.openFor + 1)
 				attempt(b, Ignored) // half-opens it, from inside
 			}
 		})
-		for range b.settings.MinRequests {
+		for range b.phase().rules.MinRequests {
 			attempt(b, Failure)
 		}
 		require.Equal(t, []State{Open, HalfOpen, Open, HalfOpen, Open, HalfOpen}, seen)
@@ -240,7 +243,7 @@ func TestBreaker_survives_a_hook_that_panics_or_exits(t *testing.T) {
 		})
 		require.PanicsWithValue(t, "hook", func() { open(t, b) })
 		require.Equal(t, Open, b.State())
-		time.Sleep(b.openFor + 1)
+		time.Sleep(b.phase().rules.openFor + 1)
 		end = runtime.Goexit
 		done := make(chan struct{})
 		go func() {
@@ -250,7 +253,7 @@ func TestBreaker_survives_a_hook_that_panics_or_exits(t *testing.T) {
 		<-done
 		require.Equal(t, HalfOpen, b.State())
 		end = func() {}
-		time.Sleep(b.probeTimeout + 1) // the probe that the hook ended never reported
+		time.Sleep(b.phase().rules.probeTimeout + 1) // the probe that the hook ended never reported
 		for range 3 {
 			attempt(b, Success)
 		}
@@ -279,7 +282,7 @@ func TestBreaker_allocates_nothing(t *testing.T) {
 		if _, err := b.Allow(); err == nil {
 			t.Error("admitted")
 		}
-		b.Ready()
+		ready(b)
 		b.State()
 	}), "refusal")
 }

@@ -25,7 +25,7 @@ func TestRefuses_is_what_allow_answers(t *testing.T) {
 		_, err = b.Allow()
 		require.Error(t, err)
 		assert.Same(t, err, b.Refuses(), "open")
-		assert.False(t, b.Ready())
+		assert.False(t, ready(b))
 
 		time.Sleep(7 * time.Second)
 		for range 3 {

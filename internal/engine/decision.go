@@ -199,7 +199,7 @@ func (c *Call) protecting() ownership.Reason {
 		return ownership.ReasonPushback
 	case !c.options.Idempotent && !r.Unsent && !r.Unprocessed:
 		return ownership.ReasonNotIdempotent
-	case !c.policy.breaker.Ready():
+	case c.policy.breaker.Refuses() != nil:
 		return ownership.ReasonBreakerOpen
 	}
 	if dep.floor.refuses(p.AvailabilityFloor) {

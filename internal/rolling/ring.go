@@ -16,6 +16,7 @@ const parts = 10
 type Ring struct {
 	Period time.Duration // the slice of time that a block covers
 	blocks [parts]atomic.Pointer[Block]
+	older  atomic.Pointer[[]aged] // nil = none; from rings that this one took over from
 }
 
 // Block counts what happened in one slice of time.
@@ -27,14 +28,17 @@ type Block struct {
 // cell is one of several counters that goroutines choose from at random, each on a cache line of its own: on one
 // counter, 16 cores would wait for each other.
 type cell struct {
-	ok, failed atomic.Uint64
-	_          [48]byte
+	ok, failed, slow atomic.Uint64
+	_                [40]byte
 }
 
-// Init sets the span. It is called once, before the ring is shared.
+// Sums are what a window holds. The slow are among the other two.
+type Sums struct{ OK, Failed, Slow uint64 }
+
+// Init sets the span, which must be above zero. It is called once, before the ring is shared.
 func (r *Ring) Init(span time.Duration) {
-	// As gobreaker divides its interval, so that both agree on what is inside.
-	r.Period = (span + parts - 1) / parts
+	// As gobreaker divides its interval, so that both agree on what is inside. The largest spans would overflow.
+	r.Period = span/parts + min(1, span%parts)
 }
 
 // At returns the block of the slice at elapsed.
@@ -69,31 +73,60 @@ func (r *Ring) begin(p *atomic.Pointer[Block], age int64) *Block {
 }
 
 // Sum adds up what is in the window at elapsed.
-func (r *Ring) Sum(elapsed time.Duration) (ok, failed uint64) {
+func (r *Ring) Sum(elapsed time.Duration) (s Sums) {
 	age := r.age(elapsed)
 	for i := range r.blocks {
-		b := r.blocks[i].Load()
-		if b == nil || b.age <= age-parts {
-			continue
-		}
-		for j := range b.cells {
-			ok += b.cells[j].ok.Load()
-			failed += b.cells[j].failed.Load()
+		if b := r.blocks[i].Load(); b != nil && b.age > age-parts {
+			b.addTo(&s)
 		}
 	}
-	return ok, failed
+	if older := r.older.Load(); older != nil {
+		from := r.from(elapsed)
+		for _, a := range *older {
+			if a.end > from {
+				a.block.addTo(&s)
+			}
+		}
+	}
+	return s
+}
+
+func (b *Block) addTo(s *Sums) {
+	for i := range b.cells {
+		c := &b.cells[i]
+		s.OK += c.ok.Load()
+		s.Failed += c.failed.Load()
+		s.Slow += c.slow.Load()
+	}
 }
 
 func (r *Ring) age(elapsed time.Duration) int64 {
 	return max(0, int64(elapsed/r.Period))
 }
 
+// from is when the window at elapsed begins.
+func (r *Ring) from(elapsed time.Duration) time.Duration {
+	return time.Duration(r.age(elapsed)-(parts-1)) * r.Period
+}
+
 // Add counts one event.
-func (b *Block) Add(success bool) {
-	c := &b.cells[0]
+func (b *Block) Add(success bool) { b.cell().add(success) }
+
+// AddSlow counts one event that took long.
+func (b *Block) AddSlow(success bool) {
+	c := b.cell()
+	c.add(success)
+	c.slow.Add(1)
+}
+
+func (b *Block) cell() *cell {
 	if len(b.cells) > 1 {
-		c = &b.cells[rand.Uint32()&uint32(len(b.cells)-1)]
+		return &b.cells[rand.Uint32()&uint32(len(b.cells)-1)]
 	}
+	return &b.cells[0]
+}
+
+func (c *cell) add(success bool) {
 	if success {
 		c.ok.Add(1)
 	} else {

@@ -38,6 +38,6 @@ func (w *Window) Ratio() (ok, total uint64) {
 	if w == nil {
 		return 0, 0
 	}
-	ok, failed := w.ring.Sum(time.Since(w.start))
-	return ok, ok + failed
+	s := w.ring.Sum(time.Since(w.start))
+	return s.OK, s.OK + s.Failed
 }

@@ -112,9 +112,9 @@ func TestWindow_stress_counts_everything_once(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	ok, failed := r.Sum((parts - 1) * r.Period)
-	require.Equal(t, added.Load(), ok)
-	require.Zero(t, failed)
+	s := r.Sum((parts - 1) * r.Period)
+	require.Equal(t, added.Load(), s.OK)
+	require.Zero(t, s.Failed)
 }
 
 // An adder that was stopped for a whole window must not count into the slice that took its place.
@@ -125,9 +125,9 @@ func TestWindow_late_adder_counts_nowhere(t *testing.T) {
 	r.At(time.Second).Add(true)
 	late.Add(false)
 	r.At(0).Add(false)
-	ok, failed := r.Sum(time.Second)
-	require.EqualValues(t, 1, ok)
-	require.Zero(t, failed)
+	s := r.Sum(time.Second)
+	require.EqualValues(t, 1, s.OK)
+	require.Zero(t, s.Failed)
 }
 
 // A jump of the wall clock moves what is in the window. On the real clock, because the instants of a synctest bubble have
