@@ -47,7 +47,7 @@ func TestSample_loads_as_it_is(t *testing.T) {
 
 // The table of the built-in profiles, and what they have in common.
 func TestBuiltin_numbers(t *testing.T) {
-	_, err := load(builtinFile, builtinName, nil)
+	_, err := load([]file{{name: builtinName, data: builtinFile}}, builtinName, nil)
 	require.NoError(t, err)
 	c := Builtin()
 	require.Same(t, c, Builtin())

@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,15 +11,53 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decoder walks the tree of one file and collects every problem instead of stopping at the first. Its read functions
-// return ok = false after they have reported why.
+// decoder walks the trees of the catalog's files and collects every problem instead of stopping at the first. Its read
+// functions return ok = false after they have reported why.
 type decoder struct {
-	file string
-	list problemList
+	list    problemList
+	sources []sourceFile
+	partial bool // some file could not be read at all: that a name is not known may be its fault
+	hosts   map[*hostIndex]map[hostPattern]*yaml.Node
+}
+
+// sourceFile is where one file's lines begin. Nodes know their line and not their file; so the lines of all files are
+// counted on, and one number says both.
+type sourceFile struct {
+	name string
+	base int // line n of the file is base + n
+	end  int // no line of it is beyond
+}
+
+// begin makes f the file that is parsed next.
+func (d *decoder) begin(f *file) {
+	base := 0
+	if n := len(d.sources); n > 0 {
+		base = d.sources[n-1].end
+	}
+	d.sources = append(d.sources, sourceFile{name: clip(f.name, maxText), base: base, end: base + len(f.data) + 2})
+}
+
+func (d *decoder) base() int { return d.sources[len(d.sources)-1].base }
+
+// place returns where n stands.
+func (d *decoder) place(n *yaml.Node) (file string, line, column int) {
+	i, _ := slices.BinarySearchFunc(d.sources, n.Line, func(s sourceFile, line int) int { return cmp.Compare(s.end, line) })
+	s := d.sources[min(i, len(d.sources)-1)]
+	return s.name, n.Line - s.base, n.Column
 }
 
 func (d *decoder) report(n *yaml.Node, path, what, fix string) {
-	d.list.add(Problem{File: d.file, Line: n.Line, Column: n.Column, Path: path, What: what, Fix: fix})
+	file, line, column := d.place(n)
+	d.list.add(Problem{File: file, Line: line, Column: column, Path: path, What: what, Fix: fix})
+}
+
+// already says where first stands, as seen from n: "already, in line 3" or, in another file, its whole place.
+func (d *decoder) already(first, n *yaml.Node) string {
+	file, line, column := d.place(first)
+	if here, _, _ := d.place(n); here == file {
+		return fmt.Sprintf("already, in line %d", line)
+	}
+	return fmt.Sprintf("already, at %s:%d:%d", file, line, column)
 }
 
 // A key is one setting of a mapping and the function that reads its value.
@@ -57,7 +96,7 @@ func (d *decoder) entries(n *yaml.Node, path string, each func(k, v *yaml.Node, 
 		d.report(n, path, fmt.Sprintf("%d keys", len(n.Content)/2), fmt.Sprintf("use at most %d", maxEntries))
 		return
 	}
-	seen := make(map[string]int, len(n.Content)/2)
+	seen := make(map[string]*yaml.Node, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		at := join(path, k.Value)
@@ -68,10 +107,10 @@ func (d *decoder) entries(n *yaml.Node, path string, each func(k, v *yaml.Node, 
 			d.report(k, path, "merge keys are not supported", "use extends")
 		case k.Value == "":
 			d.report(k, path, "a key is empty", "give it a name or remove it")
-		case seen[k.Value] > 0:
-			d.report(k, at, fmt.Sprintf("is there already, in line %d", seen[k.Value]), "keep one of them")
+		case seen[k.Value] != nil:
+			d.report(k, at, "is there "+d.already(seen[k.Value], k), "keep one of them")
 		default:
-			seen[k.Value] = k.Line
+			seen[k.Value] = k
 			each(k, v, k.Value, at)
 		}
 	}
@@ -253,6 +292,7 @@ func (d *decoder) disabled(n *yaml.Node, path string) bool {
 func (d *decoder) checkTree(n *yaml.Node, depth int) bool {
 	const maxDepth = 16
 	ok := true
+	n.Line += d.base() // each node comes by here once
 	switch {
 	case n.Kind == yaml.AliasNode, n.Anchor != "":
 		d.report(n, "", "anchors and aliases are not supported", "write the value out, or use extends")

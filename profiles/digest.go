@@ -16,7 +16,16 @@ const SchemaVersion = 1
 // what it extends are not part of it: the name travels beside the digest, so that a renamed profile and a
 // changed one can be told apart. It is computed on each call; keep it where it is needed often.
 func (p *Profile) Digest() string {
-	sum := sha256.Sum256([]byte(p.canonical()))
+	return digest(p.canonical())
+}
+
+// Digest returns 8 lower-case hex digits that stand for everything that holds under the catalog, the built-in profiles
+// included: two catalogs that mean the same have the same one, however many files they are made of and in whatever order
+// and spelling. [Catalog.Source] is not part of it. It is computed on each call.
+func (c *Catalog) Digest() string { return digest(c.canonical()) }
+
+func digest(canonical string) string {
+	sum := sha256.Sum256([]byte(canonical))
 	return hex.EncodeToString(sum[:4])
 }
 

@@ -51,6 +51,18 @@
 //	internal_hosts: ["*.corp.example.com", "10.0.0.0/8"]
 //	overrides: {retries: disabled, dependencies: {payments: {retries: disabled}}}
 //
+// A catalog can be a folder instead, so that every part has a path that its owners review:
+//
+//	retry-catalog/
+//	  catalog.yaml               any keys; as many *.yaml as wanted, such as overrides.yaml for who is on call
+//	  profiles/writes.yaml       profiles only, any number
+//	  dependencies/payments.yaml nothing but dependencies.payments
+//	  services/checkout.yaml     nothing but services.checkout
+//
+// Each file has the form of a whole catalog, with its own version, and can be moved into another one as it is. What two
+// files both set is an error that names both places; the order of files means nothing. Names that are no file names, such
+// as "a/b", go into a file at the top.
+//
 // The package does not retry, sleep, watch files, or know HTTP clients; it imports the standard library and a YAML
 // parser. Loaded catalogs are immutable and may be read from any number of goroutines.
 package profiles

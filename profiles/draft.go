@@ -67,7 +67,7 @@ func (d *decoder) finish(p *draft, drafts map[Name]*draft, known map[Name]*Profi
 		result = *d.finish(parent, drafts, known, names)
 	case known[p.extends] != nil:
 		result = *known[p.extends]
-	default:
+	case !d.partial:
 		d.report(p.parent, p.path+".extends", "unknown profile "+quote(string(p.extends)),
 			"known are "+listNames(names())+d.suggest(string(p.extends), names()))
 	}

@@ -68,16 +68,12 @@ func (x *hostIndex) lookUp(key []byte) (string, bool) {
 
 // add enters a pattern that [parseHostPattern] accepted. It returns who has it already.
 func (x *hostIndex) add(p hostPattern, owner string) (holder string, taken bool) {
-	m, key := &x.exact, p.host
+	m, key := &x.exact, p.key()
 	if p.suffix {
 		m = &x.suffix
 	}
 	if p.port != "" {
 		x.anyPorts = true
-		if strings.IndexByte(key, ':') >= 0 {
-			key = "[" + key + "]"
-		}
-		key += ":" + p.port
 	}
 	if holder, taken = (*m)[key]; taken {
 		return holder, true
@@ -95,6 +91,17 @@ type hostPattern struct {
 	host   string // lower-case; with suffix it begins with a dot
 	port   string
 	suffix bool
+}
+
+// key spells the pattern as [hostIndex] does.
+func (p hostPattern) key() string {
+	switch {
+	case p.port == "":
+		return p.host
+	case strings.IndexByte(p.host, ':') >= 0:
+		return "[" + p.host + "]:" + p.port
+	}
+	return p.host + ":" + p.port
 }
 
 // parseHostPattern reads an exact host or "*.suffix", each with a port or without; what is wrong, or "".

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -28,7 +27,7 @@ const builtinName = "builtin.yaml"
 func Builtin() *Catalog { return builtin() }
 
 var builtin = sync.OnceValue(func() *Catalog {
-	c, err := load(builtinFile, builtinName, nil)
+	c, err := load([]file{{name: builtinName, data: builtinFile}}, builtinName, nil)
 	if err != nil {
 		// A test loads this file; if it is broken all the same, calls are made once, which harms nobody.
 		p := Default()
@@ -38,41 +37,35 @@ var builtin = sync.OnceValue(func() *Catalog {
 	return c
 })
 
-// LoadFile reads the catalog in the file at path. An error of the file system is returned as such; see [Load] for the
-// rest.
-func LoadFile(path string) (*Catalog, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("chainbudget: catalog: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
-	if err != nil {
-		return nil, fmt.Errorf("chainbudget: catalog: %w", err)
-	}
-	return Load(data, path)
-}
-
 // Load reads a catalog on top of the built-in profiles. name stands for the file in errors. What is wrong, unknown,
 // out of range or contradictory is an error, a [*CatalogError] that lists all of it; nothing is corrected silently.
 // The data is not kept.
 func Load(data []byte, name string) (*Catalog, error) {
-	c, err := load(data, name, Builtin())
+	c, err := load([]file{{name: name, data: data}}, name, Builtin())
 	if err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// load reads one file on top of base, whose profiles it inherits; nil = nothing. With an error the catalog is
+// load reads the files on top of base, whose profiles the catalog inherits; nil = nothing. With an error the catalog is
 // incomplete, and not nil.
-func load(data []byte, name string, base *Catalog) (*Catalog, error) {
-	d := &decoder{file: clip(name, maxText)}
-	c := newCatalog(name)
-	if root := d.parse(data); root != nil {
-		d.catalog(root, c, base)
+func load(files []file, source string, base *Catalog) (*Catalog, error) {
+	d := &decoder{}
+	c := newCatalog(source)
+	var whole parts
+	for i := range files {
+		d.begin(&files[i])
+		if root := d.parse(files[i].data); root != nil {
+			d.part(root, &files[i], &whole)
+		} else {
+			d.partial = true
+		}
 	}
-	return c, d.list.err("catalog " + quoteFile(name))
+	if whole.files > 0 {
+		d.catalog(&whole, c, base)
+	}
+	return c, d.list.err("catalog " + quoteFile(source))
 }
 
 // newCatalog returns a catalog with the defaults of a file that says nothing.
@@ -90,7 +83,7 @@ func newCatalog(source string) *Catalog {
 
 // parse returns the tree of the one document in data, or nil with at least one problem reported.
 func (d *decoder) parse(data []byte) (root *yaml.Node) {
-	top := &yaml.Node{Line: 1, Column: 1}
+	top := &yaml.Node{Line: d.base() + 1, Column: 1}
 	if len(data) > MaxFileSize {
 		d.report(top, "", fmt.Sprintf("the file is larger than %d bytes", MaxFileSize), "split the fleet's catalog or shorten it")
 		return nil
@@ -114,6 +107,7 @@ func (d *decoder) parse(data []byte) (root *yaml.Node) {
 	}
 	switch err := source.Decode(&second); {
 	case err == nil:
+		second.Line += d.base()
 		d.report(&second, "", "there is a second document", "keep everything in one, without a line ---")
 		return nil
 	case !errors.Is(err, io.EOF):
@@ -131,9 +125,10 @@ var syntaxLine = regexp.MustCompile(`^line ([0-9]{1,9}): `)
 // syntax reports the parser's error, with the line taken out of its text.
 func (d *decoder) syntax(err error) {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	at := &yaml.Node{Line: 1, Column: 1}
+	at := &yaml.Node{Line: d.base() + 1, Column: 1}
 	if m := syntaxLine.FindStringSubmatch(text); m != nil {
-		at.Line, _ = strconv.Atoi(m[1]) // at most nine digits
+		line, _ := strconv.Atoi(m[1]) // at most nine digits
+		at.Line = d.base() + line
 		text = text[len(m[0]):]
 	}
 	d.report(at, "", "not valid YAML: "+text, "check indentation, colons and quotes there")

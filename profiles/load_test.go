@@ -85,7 +85,7 @@ func TestLoad_problems(t *testing.T) {
 		{"host_with_scheme", "version: 1\ndependencies: {a: {hosts: [\"http://x\"]}}\n", `dependencies.a.hosts[0]: "http://x": a host has no scheme and no path; write a host such as`},
 		{"host_star", "version: 1\ndependencies: {a: {hosts: [\"a.*.b\"]}}\n", "a star can only be the whole first part"},
 		{"host_port", "version: 1\ndependencies: {a: {hosts: [\"a:0\"]}}\n", "the port is not 1 to 65535"},
-		{"host_twice", "version: 1\ndependencies: {a: {hosts: [x.internal]}, b: {hosts: [X.internal.]}}\n", `dependencies.b.hosts[0]: "X.internal." belongs to "a" already; keep one of them`},
+		{"host_twice", "version: 1\ndependencies: {a: {hosts: [x.internal]}, b: {hosts: [X.internal.]}}\n", `dependencies.b.hosts[0]: "X.internal." belongs to "a" already, in line 2; keep one of them`},
 		{"network_bits", "version: 1\ninternal_hosts: [10.1.0.0/8]\n", `internal_hosts[0]: "10.1.0.0/8" is not a network; write it as 10.0.0.0/8, with zeros behind the prefix`},
 		{"serves_unknown", "version: 1\ndependencies: {payments: {}}\nservices: {a: {serves: [paymnts]}}\n", `services.a.serves[0]: "paymnts" is not under dependencies; declare it there, or correct the name; did you mean "payments"?`},
 		{"serves_twice", "version: 1\ndependencies: {p: {}}\nservices: {a: {serves: [p, p]}}\n", `services.a.serves[1]: "p" is listed twice; list it once`},

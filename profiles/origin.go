@@ -44,7 +44,8 @@ func newOrigins() origins {
 }
 
 func (d *decoder) placeOf(n *yaml.Node) place {
-	return place{file: d.file, line: n.Line, column: n.Column}
+	file, line, column := d.place(n)
+	return place{file, line, column}
 }
 
 func (d *decoder) placesOf(nodes map[string]*yaml.Node) map[string]place {

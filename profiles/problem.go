@@ -52,7 +52,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// A CatalogError lists what is wrong with a catalog or a profile, in the order of the file: the first 50 problems, and
+// A CatalogError lists what is wrong with a catalog or a profile, in the order of the files and their lines: the first 50 problems, and
 // how many more there are. Its text is bounded.
 type CatalogError struct {
 	Name     string    // of the catalog or profile
@@ -108,7 +108,7 @@ func (l *problemList) err(name string) error {
 		return nil
 	}
 	slices.SortStableFunc(l.kept, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Path, b.Path))
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Path, b.Path))
 	})
 	kept := l.kept[:min(len(l.kept), maxProblems)]
 	return &CatalogError{Name: clip(name, maxText), Problems: slices.Clone(kept), More: l.total - len(kept)}

@@ -18,38 +18,32 @@ func DefaultChain() Chain {
 	return Chain{Budget: 3, MaxBudget: 10, OrphanBudget: 1, Mode: ModeEnforce, Grace: time.Hour}
 }
 
-// catalog reads the whole file into c. What refers to something else is read after it, whatever the file's order.
-func (d *decoder) catalog(root *yaml.Node, c, base *Catalog) {
-	var profiles, dependencies, services, overrides *yaml.Node
-	take := func(dst **yaml.Node) func(*yaml.Node, string) {
-		return func(n *yaml.Node, _ string) { *dst = n }
+// catalog reads all parts into c. What refers to something else is read after it, whatever the order of files and keys.
+func (d *decoder) catalog(p *parts, c, base *Catalog) {
+	if chain := d.merge(p.chain, "chain"); chain != nil {
+		c.from.chain = d.chain(chain, "chain", &c.Chain)
 	}
-	places := d.mapping(root, "",
-		key{"version", d.version},
-		key{"chain", func(n *yaml.Node, path string) { c.from.chain = d.chain(n, path, &c.Chain) }},
-		key{"profiles", take(&profiles)},
-		key{"dependencies", take(&dependencies)},
-		key{"services", take(&services)},
-		key{"internal_hosts", func(n *yaml.Node, path string) { d.internalHosts(n, path, c) }},
-		key{"overrides", take(&overrides)},
-	)
-	if places["version"] == nil && root.Kind == yaml.MappingNode {
-		d.report(root, "version", "is missing", `begin the file with "version: 1"`)
+	for i, n := range p.internalHosts {
+		if i > 0 { // a list is reviewed as a whole
+			d.report(n, "internal_hosts", "is set "+d.already(p.internalHosts[0], n), "keep one of them")
+			continue
+		}
+		d.internalHosts(n, "internal_hosts", c)
 	}
 	if base != nil {
 		maps.Copy(c.Profiles, base.Profiles)
 		maps.Copy(c.from.profiles, base.from.profiles)
 	}
-	if profiles != nil {
+	if profiles := d.merge(p.profiles, "profiles"); profiles != nil {
 		d.profiles(profiles, "profiles", c, base)
 	}
-	if dependencies != nil {
+	if dependencies := d.merge(p.dependencies, "dependencies"); dependencies != nil {
 		d.dependencies(dependencies, "dependencies", c)
 	}
-	if services != nil {
+	if services := d.merge(p.services, "services"); services != nil {
 		d.services(services, "services", c)
 	}
-	if overrides != nil {
+	if overrides := d.mergeOverrides(p.overrides); overrides != nil {
 		d.overrides(overrides, "overrides", c)
 	}
 }
@@ -153,9 +147,16 @@ func (d *decoder) host(n *yaml.Node, at, s string, index *hostIndex, owner strin
 		return false
 	}
 	if holder, taken := index.add(pattern, owner); taken {
-		d.report(n, at, quote(s)+" belongs to "+quote(holder)+" already", "keep one of them")
+		d.report(n, at, quote(s)+" belongs to "+quote(holder)+" "+d.already(d.hosts[index][pattern], n), "keep one of them")
 		return false
 	}
+	if d.hosts == nil {
+		d.hosts = map[*hostIndex]map[hostPattern]*yaml.Node{}
+	}
+	if d.hosts[index] == nil {
+		d.hosts[index] = map[hostPattern]*yaml.Node{}
+	}
+	d.hosts[index][pattern] = n
 	return true
 }
 
@@ -170,7 +171,7 @@ func (d *decoder) dependencies(n *yaml.Node, path string, c *Catalog) {
 			key{"profile", func(n *yaml.Node, path string) {
 				if s, ok := d.text(n, path, maxNameLen); ok {
 					dep.Profile = Name(s)
-					if c.Profiles[dep.Profile] == nil {
+					if c.Profiles[dep.Profile] == nil && !d.partial {
 						d.report(n, path, "unknown profile "+quote(s), "known are "+listNames(known())+d.suggest(s, known()))
 					}
 				}
@@ -244,7 +245,7 @@ func (d *decoder) serves(n *yaml.Node, path string, c *Catalog, known func() []s
 		case !ok:
 		case slices.Contains(serves, s):
 			d.report(n, at, quote(s)+" is listed twice", "list it once")
-		case c.Dependencies[s] == nil:
+		case c.Dependencies[s] == nil && !d.partial:
 			d.report(n, at, quote(s)+" is not under dependencies", "declare it there, or correct the name"+d.suggest(s, known()))
 		default:
 			serves = append(serves, s)
