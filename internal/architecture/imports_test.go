@@ -76,6 +76,9 @@ var allowed = map[string][]allowance{
 	"internal/tables": {}, // tests only
 	"internal/trees":  {}, // tests only
 
+	"internal/watch": {
+		{"github.com/fsnotify/fsnotify", "the notifications of each operating system"},
+	},
 	"internal/edges":   {}, // counts by edge; below everything
 	"internal/rolling": {}, // counts over time; below everything
 

@@ -11,6 +11,7 @@ import (
 
 // rootRequires lists what the root module may require directly, which every user of the SDK then has in the build.
 var rootRequires = map[string]string{
+	"github.com/fsnotify/fsnotify":    "the catalog file is watched",
 	"github.com/sony/gobreaker/v2":    "breaker",
 	"github.com/stretchr/testify":     "tests",
 	"go.opentelemetry.io/otel":        "API: baggage, propagation, attributes",
