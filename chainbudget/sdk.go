@@ -92,7 +92,7 @@ func New(service string, options ...Option) (*SDK, error) {
 	if len(problems) > 0 && set.strict {
 		return nil, errors.Join(problems...)
 	}
-	config := engine.Config{Service: service, Catalog: catalog, Mode: mode, Strict: set.strict, Warn: slog.Warn, Debug: slog.DebugContext}
+	config := engine.Config{Service: service, Catalog: catalog, Mode: mode, ModeFrom: modeVariable + " in the environment", Strict: set.strict, Warn: slog.Warn, Debug: slog.DebugContext}
 	if set.observe != nil {
 		config.Observe = func(e *engine.Event) { set.observe(Event(*e)) }
 	}
@@ -176,4 +176,14 @@ func (d *Dependency) Profile() *profiles.Profile {
 		return new(profiles.Profile)
 	}
 	return d.engine().Policy().Profile()
+}
+
+// Explain says what holds for the dependency by the newest catalog, and where each value comes from: its file and place,
+// the built-in profile, the schema, the code, or the environment where CHAINBUDGET_MODE forces the mode. It is for
+// people, not for the request path. For nil there is nothing to say.
+func (d *Dependency) Explain() profiles.Explanation {
+	if d == nil {
+		return profiles.Explanation{}
+	}
+	return d.engine().Explain()
 }

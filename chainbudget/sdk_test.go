@@ -16,6 +16,7 @@ import (
 	"github.com/chainbudget/chainbudget-go/adapters/budgethttp"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
+	"github.com/chainbudget/chainbudget-go/internal/engine"
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
@@ -192,4 +193,43 @@ func TestSDK_nil_and_zero(t *testing.T) {
 		assert.Equal(t, http.Handler(next), budgethttp.NewHandler(next, sdk, budgethttp.Entry()))
 		assert.Equal(t, http.DefaultTransport, budgethttp.NewRouter(nil, sdk))
 	}
+}
+
+// What Explain says is what holds in this process: the newest catalog, and the mode that the environment forces.
+func TestDependency_Explain(t *testing.T) {
+	line := func(d *chainbudget.Dependency, key string) string {
+		for _, l := range d.Explain().Lines {
+			if l.Key == key {
+				return l.Value + " # " + l.From
+			}
+		}
+		return "no line " + key
+	}
+	path := filepath.Join(t.TempDir(), "catalog.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("version: 1\ndependencies: {ledger: {profile: write-path, mode: budget}}\n"), 0o600))
+	sdk, err := chainbudget.New("checkout", chainbudget.WithCatalogFile(path))
+	require.NoError(t, err)
+	defer sdk.Close()
+	dep, err := sdk.Dependency("ledger", profiles.WritePath)
+	require.NoError(t, err)
+	assert.Equal(t, "write-path # "+path+":2:34", line(dep, "profile"))
+	assert.Equal(t, "budget # "+path+":2:52", line(dep, "mode"))
+	assert.Equal(t, "1 # counted by this process; 1 is what it began with", line(dep, "generation"))
+	assert.Contains(t, dep.Explain().String(), "retry.max_attempts")
+
+	next, err := profiles.Load([]byte("version: 1\ndependencies: {ledger: {profile: background}}\n"), "next.yaml")
+	require.NoError(t, err)
+	require.NoError(t, (*engine.SDK)(sdk).Swap(next))
+	assert.Equal(t, "background # next.yaml:2:34; code names write-path", line(dep, "profile"))
+	assert.Equal(t, "2 # counted by this process; 1 is what it began with", line(dep, "generation"))
+
+	t.Setenv("CHAINBUDGET_MODE", "observe")
+	forced, err := chainbudget.New("checkout", chainbudget.WithCatalogFile(path))
+	require.NoError(t, err)
+	defer forced.Close()
+	dep, err = forced.Dependency("ledger", profiles.WritePath)
+	require.NoError(t, err)
+	assert.Equal(t, "observe # CHAINBUDGET_MODE in the environment", line(dep, "mode"))
+
+	assert.Empty(t, (*chainbudget.Dependency)(nil).Explain().Lines)
 }

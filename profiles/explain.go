@@ -108,8 +108,11 @@ func orNone(s string) string {
 }
 
 // String returns a heading and one line for each value: the key, the value and, after a #, where it comes from, in
-// columns.
+// columns. That of a zero Explanation says that there is nothing to explain.
 func (e Explanation) String() string {
+	if len(e.Lines) == 0 {
+		return "no dependency: every call is made once, and nothing is counted\n"
+	}
 	var keys, values int
 	for _, l := range e.Lines {
 		keys, values = max(keys, utf8.RuneCountInString(l.Key)), max(values, min(utf8.RuneCountInString(l.Value), maxColumn))

@@ -19,6 +19,8 @@ type Config struct {
 	Catalog *profiles.Catalog
 	// Mode, unless it is profiles.ModeInherit, holds for everything, whatever the catalog says.
 	Mode profiles.Mode
+	// ModeFrom says in explanations who chose Mode.
+	ModeFrom string
 	// Observe is called for every decision, outside all locks, on the goroutine that decided.
 	Observe func(*Event)
 	// Warn is called once for each cause of a warning. Nil discards.
@@ -41,6 +43,7 @@ type SDK struct {
 	ownerSlug  string
 	generation atomic.Pointer[Generation] // never nil once usable
 	forced     profiles.Mode              // profiles.ModeInherit: the catalog decides
+	forcedBy   string                     // who says so
 	observe    func(*Event)
 	warn       func(string, ...any)
 	debug      func(context.Context, string, ...any)
@@ -71,7 +74,7 @@ func (s *SDK) Init(c Config) {
 	s.entrySlug = otelprop.Slug(c.Service, otelprop.MaxEntry)
 	s.callerSlug = otelprop.Slug(c.Service, otelprop.MaxCaller)
 	s.ownerSlug = s.entrySlug
-	s.forced = c.Mode
+	s.forced, s.forcedBy = c.Mode, c.ModeFrom
 	s.observe = c.Observe
 	s.warn = c.Warn
 	if s.warn == nil {
