@@ -30,7 +30,7 @@ func (c *Catalog) Explain(dependency string, inCode Name) Explanation {
 	add := func(key, value, from string) { e.Lines = append(e.Lines, Line{Key: key, Value: value, From: from}) }
 
 	p := effective.Profile
-	add("catalog", quoteFile(c.Source), "")
+	add("catalog", quoteFile(c.Source), "digest "+c.Digest())
 	add("profile", string(p.Name), c.profileFrom(&effective, err))
 	add("digest", p.Digest(), "computed from the profile's settings")
 	own := func(key string) string { return c.from.dependencyKey(dependency, key) }

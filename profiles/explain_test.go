@@ -181,12 +181,12 @@ func TestKeys_are_those_of_the_digest(t *testing.T) {
 
 func TestExplanation_String(t *testing.T) {
 	e := Explanation{Dependency: "payments", Lines: []Line{
-		{"catalog", "c.yaml", ""}, {"retry.max_attempts", "2", "c.yaml:4:27"}, {"mode", "enforce", "default of the schema"},
+		{"catalog", "c.yaml", "digest 0123abcd"}, {"retry.max_attempts", "2", "c.yaml:4:27"}, {"mode", "enforce", "default of the schema"},
 		{"hosts", strings.Repeat("h", 50), "c.yaml:9:1"},
 	}}
 	wide := strings.Repeat(" ", 40)
 	assert.Equal(t, "dependency payments\n"+
-		"  catalog             c.yaml\n"+
+		"  catalog             c.yaml"+wide[6:]+"  # digest 0123abcd\n"+
 		"  retry.max_attempts  2"+wide[1:]+"  # c.yaml:4:27\n"+
 		"  mode                enforce"+wide[7:]+"  # default of the schema\n"+
 		"  hosts               "+strings.Repeat("h", 50)+"  # c.yaml:9:1\n", e.String())
