@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// The exit statuses.
+const (
+	exitOK       = 0
+	exitFindings = 1 // what was looked for was found, and is printed
+	exitUsage    = 2 // the command could not do what was asked
+)
+
+// errFindings ends a command whose findings are printed already.
+var errFindings = errors.New("findings")
+
+func run(args []string, stdout, stderr io.Writer) (exit int) {
+	root := rootCommand()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	at, err := root.ExecuteC()
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errFindings):
+		return exitFindings
+	}
+	fmt.Fprintf(stderr, "%v\nhelp: %s --help\n", err, at.CommandPath())
+	return exitUsage
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "chainbudget",
+		Short:         "Check, compare and explain catalogs of retry profiles",
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          needsCommand,
+	}
+	catalog := &cobra.Command{
+		Use:   "catalog",
+		Short: "Work with a catalog: a file, or a folder of files",
+		Args:  cobra.NoArgs,
+		RunE:  needsCommand,
+	}
+	catalog.AddCommand(checkCommand(), explainCommand())
+	root.AddCommand(catalog)
+	return root
+}
+
+// needsCommand makes a command without a subcommand an error: in a script that is a mistake.
+func needsCommand(c *cobra.Command, _ []string) error {
+	names := ""
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() && sub.Name() != "help" && sub.Name() != "completion" {
+			names += " " + sub.Name()
+		}
+	}
+	return fmt.Errorf("%s: say what to do: one of%s", c.CommandPath(), names)
+}
+
+// version is that of the module where it was installed with go install, else "(devel)".
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
