@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Catalog is one loaded file together with the built-in profiles. It is immutable: its maps, slices and pointers are
+// Catalog is what one loaded file or folder says, together with the built-in profiles. It is immutable: its maps, slices and pointers are
 // shared with everybody who reads it and must not be changed. All methods may be called concurrently.
 type Catalog struct {
 	// Source is the name that the catalog was loaded under.
@@ -18,6 +18,10 @@ type Catalog struct {
 	Dependencies map[string]*Dependency // by name
 	Services     map[string]*Service    // by name
 	Overrides    Overrides
+
+	// Warnings are about what the file may say and probably does not mean, such as attempts that do not fit into the
+	// call's timeout. They are sorted by place, at most 50, and only about what the file itself sets; nil = none.
+	Warnings []Problem
 
 	// InternalHosts are the patterns that stand in place of the default rules; nil = the default rules.
 	InternalHosts []string

@@ -254,7 +254,7 @@ profiles:
   back: {extends: finagle, budget: {kind: ratio, ratio: 5%, burst: 3}}
   none: {extends: finagle, budget: disabled}
   again: {extends: none, budget: {burst: 7}}
-  slow: {extends: read-heavy, breaker: {slow_call: 2s, consecutive_failures: 5, max_in_flight: 64}}
+  slow: {extends: write-path, breaker: {slow_call: 1s, consecutive_failures: 5, max_in_flight: 64}}
   slower: {extends: slow, breaker: {slow_ratio: 30%}}
   calm: {extends: slower, breaker: {slow_call: 0s, consecutive_failures: 0, max_in_flight: 0}}
   throttled: {extends: google-sre, adaptive_throttle: {k: 2}, process_budget: 0, retry: {timeout: 3s}}
@@ -272,12 +272,12 @@ profiles:
 		require.Equal(t, want, c.Profiles[name].Budget, name)
 		require.Equal(t, name != "none", want.Enabled(), name)
 	}
-	breaker := Default().Breaker
-	breaker.SlowCall, breaker.SlowRatio, breaker.ConsecutiveFailures, breaker.MaxInFlight = 2*time.Second, 0.5, 5, 64
+	breaker := Builtin().Profiles[WritePath].Breaker
+	breaker.SlowCall, breaker.SlowRatio, breaker.ConsecutiveFailures, breaker.MaxInFlight = time.Second, 0.5, 5, 64
 	require.Equal(t, breaker, c.Profiles["slow"].Breaker)
 	breaker.SlowRatio = 0.3
 	require.Equal(t, breaker, c.Profiles["slower"].Breaker)
-	require.Equal(t, Default().Breaker, c.Profiles["calm"].Breaker, "the ratio goes with slow_call")
+	require.Equal(t, Builtin().Profiles[WritePath].Breaker, c.Profiles["calm"].Breaker, "the ratio goes with slow_call")
 	require.Equal(t, Throttle{K: 2, Window: 2 * time.Minute}, c.Profiles["throttled"].Throttle)
 	require.Zero(t, c.Profiles["throttled"].ProcessBudget)
 	require.Equal(t, 3*time.Second, c.Profiles["throttled"].Retry.Timeout)

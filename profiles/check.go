@@ -95,6 +95,7 @@ func checkProfile(p *Profile, report reportFunc) {
 		checkBreaker(p.Breaker, report)
 	}
 	checkHedge(p, report)
+	checkTimes(p, report)
 	if p.Throttle != (Throttle{}) {
 		checkRange(report, rangeK, factor(p.Throttle.K), "adaptive_throttle.k")
 		checkRange(report, rangeLong, p.Throttle.Window, "adaptive_throttle.window")
@@ -215,6 +216,27 @@ func checkBreaker(b Breaker, report reportFunc) {
 	}
 }
 
+// checkTimes compares limits of time that stand in different groups. Of a value out of range it would say nothing new.
+func checkTimes(p *Profile, report reportFunc) {
+	attempt, whole, slow := p.Retry.AttemptTimeout, p.Retry.Timeout, p.Breaker.SlowCall
+	inRange := rangeTimeout.holds(attempt) && rangeTimeout.holds(whole)
+	if inRange && attempt > 0 && whole > 0 && attempt >= whole {
+		report(fmt.Sprintf("attempt_timeout %v is not below timeout %v: it never acts", attempt, whole),
+			"lower attempt_timeout or raise timeout, which spans all attempts", "retry.attempt_timeout", "retry.timeout")
+	}
+	if !inRange || !rangeWait.holds(slow) {
+		return
+	}
+	switch {
+	case attempt > 0 && slow >= attempt:
+		report(fmt.Sprintf("slow_call %v is not below attempt_timeout %v: no attempt is ever seen as slow", slow, attempt),
+			"lower slow_call or raise retry.attempt_timeout", "breaker.slow_call", "retry.attempt_timeout")
+	case whole > 0 && slow >= whole:
+		report(fmt.Sprintf("slow_call %v is not below timeout %v: no attempt is ever seen as slow", slow, whole),
+			"lower slow_call or raise retry.timeout", "breaker.slow_call", "retry.timeout")
+	}
+}
+
 func checkHedge(p *Profile, report reportFunc) {
 	h := p.Hedge
 	if h == (Hedge{}) {
@@ -229,6 +251,10 @@ func checkHedge(p *Profile, report reportFunc) {
 	if limit := p.Retry.AttemptTimeout; limit > 0 && rangeTimeout.holds(limit) && rangeHedgeAfter.holds(h.After) && h.After >= limit {
 		report(fmt.Sprintf("after %v never comes before attempt_timeout %v", h.After, limit),
 			"lower after or raise retry.attempt_timeout", "hedge.after", "retry.attempt_timeout")
+	}
+	if limit := p.Retry.Timeout; limit > 0 && rangeTimeout.holds(limit) && rangeHedgeAfter.holds(h.After) && h.After >= limit {
+		report(fmt.Sprintf("after %v never comes before timeout %v", h.After, limit),
+			"lower after or raise retry.timeout", "hedge.after", "retry.timeout")
 	}
 }
 

@@ -14,10 +14,12 @@ import (
 // decoder walks the trees of the catalog's files and collects every problem instead of stopping at the first. Its read
 // functions return ok = false after they have reported why.
 type decoder struct {
-	list    problemList
-	sources []sourceFile
-	partial bool // some file could not be read at all: that a name is not known may be its fault
-	hosts   map[*hostIndex]map[hostPattern]*yaml.Node
+	list     problemList
+	warnings problemList
+	builtin  bool // the file is the built-in one
+	sources  []sourceFile
+	partial  bool // some file could not be read at all: that a name is not known may be its fault
+	hosts    map[*hostIndex]map[hostPattern]*yaml.Node
 }
 
 // sourceFile is where one file's lines begin. Nodes know their line and not their file; so the lines of all files are
@@ -47,8 +49,12 @@ func (d *decoder) place(n *yaml.Node) (file string, line, column int) {
 }
 
 func (d *decoder) report(n *yaml.Node, path, what, fix string) {
+	d.list.add(d.problem(n, path, what, fix))
+}
+
+func (d *decoder) problem(n *yaml.Node, path, what, fix string) Problem {
 	file, line, column := d.place(n)
-	d.list.add(Problem{File: file, Line: line, Column: column, Path: path, What: what, Fix: fix})
+	return Problem{File: file, Line: line, Column: column, Path: path, What: what, Fix: fix}
 }
 
 // already says where first stands, as seen from n: "already, in line 3" or, in another file, its whole place.

@@ -19,7 +19,8 @@
 //
 // A file is read strictly: unknown keys, repeated keys, values of another type, numbers out of range, settings that
 // contradict each other, anchors, aliases, tags, and bare yes, no, on and off are errors, all listed at once. No value is
-// corrected silently. Loading the same values always gives the same [Profile.Digest], however they are spelled.
+// corrected silently. What is allowed and probably not meant is in [Catalog.Warnings]. Loading the same values always gives
+// the same [Profile.Digest], however they are spelled.
 //
 // This file has every key once; the ranges and defaults stand at the fields of [Chain], [Profile], [Dependency] and
 // [Service], whose names are those of the keys:
@@ -40,7 +41,7 @@
 //	    hedge: disabled # as budget and breaker can be; else {after: 50ms, max: 1}
 //	    adaptive_throttle: disabled # as budget and breaker can be; else {k: 2, window: 2m}
 //	    process_budget: 0
-//	    availability_floor: 60%
+//	    availability_floor: 80%
 //	    external: false
 //	dependencies:
 //	  payments: {profile: ledger-write, owner: team-ledger, on_failure: closed, hosts: ["payments.internal"],

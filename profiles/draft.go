@@ -78,13 +78,14 @@ func (d *decoder) finish(p *draft, drafts map[Name]*draft, known map[Name]*Profi
 	for _, set := range p.set {
 		set(&result)
 	}
+	p.fresh = freshGroups(p, &inherited, &result)
 	checkProfile(&result, func(what, fix string, keys ...string) {
 		if key, at := p.place(keys); at != nil {
 			d.report(at, p.path+"."+key, what, fix)
 		}
 	})
+	d.warnDraft(p, &result)
 	slices.Sort(result.Retry.Statuses)
-	p.fresh = freshGroups(p, &inherited, &result)
 	p.done = &result
 	return p.done
 }
@@ -98,7 +99,7 @@ func (p *draft) place(keys []string) (key string, at *yaml.Node) {
 	}
 	// A group that turned something on is to blame for what it left out: {hedge: {max: 1}} has no after.
 	group, _, _ := strings.Cut(keys[0], ".")
-	if p.places[group+" on"] != nil {
+	if p.places[group+" on"] != nil && p.fresh[group] {
 		return keys[0], p.places[group+" on"]
 	}
 	return "", nil

@@ -91,7 +91,7 @@ func readBounded(f io.Reader) ([]byte, error) {
 func loadFolder(fsys fs.FS, dir, source string, shown func(string) string) (*Catalog, error) {
 	// Files that are swapped or edited meanwhile would make a catalog that nobody wrote.
 	for range 3 {
-		found, err := list(fsys, dir)
+		found, strays, err := list(fsys, dir)
 		if err != nil {
 			return nil, folderError(source, err)
 		}
@@ -99,16 +99,15 @@ func loadFolder(fsys fs.FS, dir, source string, shown func(string) string) (*Cat
 		if err != nil {
 			return nil, folderError(source, err)
 		}
-		again, err := list(fsys, dir)
+		again, _, err := list(fsys, dir)
 		if err != nil {
 			return nil, folderError(source, err)
 		}
 		if slices.EqualFunc(found, again, same) {
-			c, err := load(files, source, Builtin())
-			if err != nil {
-				return nil, err
+			for i := range strays {
+				strays[i].File = shown(strays[i].File)
 			}
-			return c, nil
+			return loadWhole(files, source, strays)
 		}
 	}
 	return nil, fmt.Errorf("chainbudget: catalog %s: the folder changes while it is read", quoteFile(source))
@@ -141,32 +140,31 @@ func same(a, b found) bool {
 		(os.SameFile(a.info, b.info) || !os.SameFile(a.info, a.info)) // which knows the files of package os only
 }
 
-// list returns the files of a folder, sorted by name.
-func list(fsys fs.FS, dir string) ([]found, error) {
-	var files []found
-	if err := listOne(fsys, dir, "", false, &files); err != nil {
-		return nil, err
+// list returns the files of a folder, sorted by name, and folders that somebody may take for a part of the catalog.
+func list(fsys fs.FS, dir string) (files []found, strays []Problem, err error) {
+	if err := listOne(fsys, dir, "", false, &files, &strays); err != nil {
+		return nil, nil, err
 	}
 	for _, sub := range subfolders {
 		at := path.Join(dir, sub.group)
 		switch info, err := fs.Stat(fsys, at); {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case info.IsDir():
-			if err := listOne(fsys, at, sub.group, sub.named, &files); err != nil {
-				return nil, err
+			if err := listOne(fsys, at, sub.group, sub.named, &files, &strays); err != nil {
+				return nil, nil, err
 			}
 		}
 	}
 	if len(files) == 0 {
-		return nil, &folderProblem{"has no catalog file", "put catalog.yaml into it, or files into profiles/, dependencies/ and services/"}
+		return nil, nil, &folderProblem{"has no catalog file", "put catalog.yaml into it, or files into profiles/, dependencies/ and services/"}
 	}
 	slices.SortFunc(files, func(a, b found) int { return cmp.Compare(a.name, b.name) })
-	return files, nil
+	return files, strays, nil
 }
 
-func listOne(fsys fs.FS, dir, group string, named bool, files *[]found) error {
+func listOne(fsys fs.FS, dir, group string, named bool, files *[]found, strays *[]Problem) error {
 	entries, err := fs.ReadDir(fsys, dir)
 	if err != nil {
 		return err
@@ -175,7 +173,16 @@ func listOne(fsys fs.FS, dir, group string, named bool, files *[]found) error {
 		name := e.Name()
 		ext := path.Ext(name)
 		// Editors and Kubernetes keep their own files under hidden names.
-		if strings.HasPrefix(name, ".") || ext != ".yaml" && ext != ".yml" {
+		if strings.HasPrefix(name, ".") {
+			continue
+		}
+		if e.IsDir() {
+			if what, fix := stray(name, group); what != "" && len(*strays) < maxProblems {
+				*strays = append(*strays, Problem{File: path.Join(dir, name), What: what, Fix: fix})
+			}
+			continue
+		}
+		if ext != ".yaml" && ext != ".yml" {
 			continue
 		}
 		f := found{file: file{name: path.Join(dir, name), group: group}}
@@ -195,6 +202,19 @@ func listOne(fsys fs.FS, dir, group string, named bool, files *[]found) error {
 		*files = append(*files, f)
 	}
 	return nil
+}
+
+// stray says what is wrong with a folder that is not read.
+func stray(name, group string) (what, fix string) {
+	if group != "" {
+		return "this folder is not read", "put its files into " + group + "/ itself"
+	}
+	for _, sub := range subfolders {
+		if name != sub.group && distance(clip(name, 64), sub.group) < 3 {
+			return "this folder is not read", "rename it to " + sub.group
+		}
+	}
+	return "", ""
 }
 
 func read(fsys fs.FS, list []found, shown func(string) string) ([]file, error) {

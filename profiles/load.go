@@ -41,7 +41,12 @@ var builtin = sync.OnceValue(func() *Catalog {
 // out of range or contradictory is an error, a [*CatalogError] that lists all of it; nothing is corrected silently.
 // The data is not kept.
 func Load(data []byte, name string) (*Catalog, error) {
-	c, err := load([]file{{name: name, data: data}}, name, Builtin())
+	return loadWhole([]file{{name: name, data: data}}, name, nil)
+}
+
+// loadWhole reads the files on top of the built-in profiles. strays are warnings from before.
+func loadWhole(files []file, source string, strays []Problem) (*Catalog, error) {
+	c, err := load(files, source, Builtin(), strays...)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +55,11 @@ func Load(data []byte, name string) (*Catalog, error) {
 
 // load reads the files on top of base, whose profiles the catalog inherits; nil = nothing. With an error the catalog is
 // incomplete, and not nil.
-func load(files []file, source string, base *Catalog) (*Catalog, error) {
-	d := &decoder{}
+func load(files []file, source string, base *Catalog, strays ...Problem) (*Catalog, error) {
+	d := &decoder{builtin: base == nil}
+	for _, p := range strays {
+		d.warnings.add(p)
+	}
 	c := newCatalog(source)
 	var whole parts
 	for i := range files {
@@ -65,6 +73,7 @@ func load(files []file, source string, base *Catalog) (*Catalog, error) {
 	if whole.files > 0 {
 		d.catalog(&whole, c, base)
 	}
+	c.Warnings = d.warnings.warnings()
 	return c, d.list.err("catalog " + quoteFile(source))
 }
 

@@ -80,6 +80,12 @@ func TestLoad_problems(t *testing.T) {
 		{"throttle_percent", "version: 1\nprofiles: {a: {extends: no-retry, adaptive_throttle: {k: 200%}}}\n", `profiles.a.adaptive_throttle.k: "200%" is not a plain number; write a plain number such as 2 or 1.5`},
 		{"throttle_quoted", "version: 1\nprofiles: {a: {extends: no-retry, adaptive_throttle: {k: \"2\"}}}\n", "profiles.a.adaptive_throttle.k: expected a number, not text; remove the quotes"},
 		{"throttle_off", "version: 1\nprofiles: {a: {extends: no-retry, adaptive_throttle: off}}\n", "profiles.a.adaptive_throttle: a bare off does not say what is meant; write one of disabled"},
+		{"attempt_timeout_above_timeout", "version: 1\nprofiles: {a: {extends: read-heavy, retry: {timeout: 3s, attempt_timeout: 3s}}}\n", "2:75: profiles.a.retry.attempt_timeout: attempt_timeout 3s is not below timeout 3s: it never acts; lower attempt_timeout or raise timeout, which spans all attempts"},
+		{"timeout_below_inherited", "version: 1\nprofiles: {a: {extends: read-heavy, retry: {timeout: 500ms}}}\n", "2:54: profiles.a.retry.timeout: attempt_timeout 1s is not below timeout 500ms"},
+		{"slow_call_too_long", "version: 1\nprofiles: {a: {extends: read-heavy, breaker: {slow_call: 1s}}}\n", "2:58: profiles.a.breaker.slow_call: slow_call 1s is not below attempt_timeout 1s: no attempt is ever seen as slow; lower slow_call or raise retry.attempt_timeout"},
+		{"slow_call_above_timeout", "version: 1\nprofiles: {a: {extends: aws-standard, breaker: {slow_call: 2s}, retry: {timeout: 2s}}}\n", "profiles.a.breaker.slow_call: slow_call 2s is not below timeout 2s"},
+		{"attempt_timeout_below_slow_call", "version: 1\nprofiles: {b: {extends: aws-standard, breaker: {slow_call: 2s}}, a: {extends: b, retry: {attempt_timeout: 1s}}}\n", "profiles.a.retry.attempt_timeout: slow_call 2s is not below attempt_timeout 1s"},
+		{"hedge_after_timeout", "version: 1\nprofiles: {a: {extends: aws-standard, retry: {timeout: 2s}, hedge: {max: 1, after: 2s}}}\n", "profiles.a.hedge.after: after 2s never comes before timeout 2s; lower after or raise retry.timeout"},
 		{"unknown_pin", "version: 1\ndependencies: {a: {profile: write-pat}}\n", `dependencies.a.profile: unknown profile "write-pat"; known are aws-standard,`},
 		{"never_external", "version: 1\ndependencies: {a: {external: false, profile: third-party}}\n", `2:30: dependencies.a.external: contradicts profile "third-party", which is always external; remove it, or use another profile`},
 		{"host_with_scheme", "version: 1\ndependencies: {a: {hosts: [\"http://x\"]}}\n", `dependencies.a.hosts[0]: "http://x": a host has no scheme and no path; write a host such as`},
@@ -139,6 +145,10 @@ func TestLoad_inherited_faults_are_told_once(t *testing.T) {
 	var list *CatalogError
 	require.ErrorAs(t, err, &list)
 	require.Len(t, list.Problems, 2)
+	_, err = Load([]byte("version: 1\nprofiles:\n  a: {extends: read-heavy, breaker: {slow_call: 2s}}\n  b: {extends: a, breaker: {slow_ratio: 30%}}\n"), "c.yaml")
+	var pairs *CatalogError
+	require.ErrorAs(t, err, &pairs)
+	require.Len(t, pairs.Problems, 1, "nor is a contradiction told where its group is only added to: %v", err)
 	for _, p := range list.Problems {
 		require.Equal(t, 5, p.Line)
 	}

@@ -107,11 +107,16 @@ func (l *problemList) err(name string) error {
 	if l.total == 0 {
 		return nil
 	}
+	kept := l.sorted(maxProblems)
+	return &CatalogError{Name: clip(name, maxText), Problems: kept, More: l.total - len(kept)}
+}
+
+// sorted returns the first problems by place, most at most.
+func (l *problemList) sorted(most int) []Problem {
 	slices.SortStableFunc(l.kept, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Path, b.Path))
 	})
-	kept := l.kept[:min(len(l.kept), maxProblems)]
-	return &CatalogError{Name: clip(name, maxText), Problems: slices.Clone(kept), More: l.total - len(kept)}
+	return slices.Clone(l.kept[:min(len(l.kept), most)])
 }
 
 // clip bounds s without splitting a rune, and keeps it on one line.

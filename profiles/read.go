@@ -204,6 +204,7 @@ func (d *decoder) dependencies(n *yaml.Node, path string, c *Catalog) {
 			d.report(places["external"], at+".external", "contradicts profile "+quote(string(p.Name))+", which is always external",
 				"remove it, or use another profile")
 		}
+		d.warnMesh(places["mesh"], at, dep, c.Profiles[dep.Profile])
 		c.Dependencies[name] = dep
 		c.from.dependencies[name] = d.placesOf(places)
 	})
@@ -286,6 +287,7 @@ func (d *decoder) idempotent(n *yaml.Node, path string, s *Service) {
 		}
 		if d.pattern(n, at, pattern, s.idempotent) {
 			s.Idempotent = append(s.Idempotent, pattern)
+			d.warnIdempotent(n, at, pattern)
 		}
 	})
 }
