@@ -133,6 +133,11 @@ func (x *exchange) again(resp *http.Response) (body io.ReadCloser, ok bool) {
 	if x.Inner() || !x.Decide(x.Now()) || !x.Await() {
 		return nil, false
 	}
+	defer func() {
+		if !ok { // the caller's GetBody or the base's body may have panicked; all else has given back already
+			x.Abandon()
+		}
+	}()
 	body, err := x.rewind()
 	if err != nil {
 		x.Result.Err = errors.Join(x.Result.Err, err)

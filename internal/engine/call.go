@@ -33,7 +33,9 @@ type Call struct {
 
 	attempts int
 	granted  bool  // a chain token is reserved for the coming attempt
-	funded   bool  // tokens of the dependency's bucket and of the process's are reserved for it
+	funded   bool  // a retry is reserved in the dependency's bucket
+	paced    bool  // and in the process's limit
+	pacedBy  bool  // and in the profile's
 	paid     int64 // what the latest retry took from that bucket
 	lease    lease
 	unlent   bool // the attempt lends nothing
@@ -96,8 +98,8 @@ func (c *Call) Begin(ctx context.Context, in *Inbound, p *Policy, o CallOptions)
 			c.repeats = p.profile.Retry.Repeats
 		}
 	}
-	if b := &p.profile.Budget; b.Kind == profiles.BudgetRatio && b.Fund == profiles.FundRequests {
-		dep.bucket.add(p.deposit, b.Burst)
+	if p.fundedByRequests() {
+		p.bucket.requested(time.Now(), p.deposit)
 	}
 }
 
@@ -141,12 +143,19 @@ func (c *Call) Admit(now time.Time) (ownership.Reason, error) {
 			return reason, nil
 		}
 	}
+	if c.attempts == 0 && c.policy.throttle != nil && c.policy.breaker.Refuses() == nil { // a retry was asked about before its wait
+		if err := c.throttles(now); err != nil {
+			c.giveBack()
+			return ownership.ReasonBreakerOpen, err
+		}
+	}
 	permit, err := c.policy.breaker.AllowAt(now)
 	if err != nil {
 		c.giveBack()
 		return ownership.ReasonBreakerOpen, err
 	}
 	c.permit = permit
+	c.policy.throttle.asked(now)
 	c.attempts++
 	c.started = now
 	c.dep.counters.attempts.Add(1)
@@ -158,7 +167,8 @@ func (c *Call) Admit(now time.Time) (ownership.Reason, error) {
 	if c.holdout = c.attempts > 1 && c.decision.holdout; c.holdout {
 		c.dep.counters.holdout.Add(1)
 	}
-	c.granted, c.funded, c.unlent = false, false, false
+	c.spend(now)
+	c.granted, c.unlent = false, false
 	if c.attempts == 1 {
 		return ownership.ReasonAllowed, nil
 	}
@@ -248,6 +258,9 @@ func (c *Call) admitRepeat() ownership.Reason {
 	return ownership.ReasonAllowed
 }
 
+// Abandon gives back what was reserved for the next attempt, when something breaks between the decision and the attempt.
+func (c *Call) Abandon() { c.giveBack() }
+
 // giveBack returns what was reserved for an attempt that does not go out.
 func (c *Call) giveBack() {
 	if c.granted {
@@ -306,9 +319,11 @@ func (c *Call) Done(now time.Time) {
 		return
 	}
 	c.policy.breaker.Done(&c.permit, r.outcome())
+	c.policy.throttle.answered(now, r)
 	failed := r.Failed
 	if failed {
 		dep.counters.claims[r.Claim].Add(1)
+		c.charge()
 	} else if !r.Canceled {
 		dep.latency.add(now.Sub(c.started))
 		c.payIn()
@@ -324,14 +339,26 @@ func (c *Call) Done(now time.Time) {
 
 // payIn pays a success into the dependency's bucket.
 func (c *Call) payIn() {
-	b := &c.policy.profile.Budget
+	p, b := c.policy, c.policy.bucket
+	if b == nil {
+		return
+	}
 	switch {
-	case b.Kind == profiles.BudgetRatio && b.Fund == profiles.FundSuccesses:
-		c.dep.bucket.add(c.policy.deposit, b.Burst)
-	case b.Kind == profiles.BudgetQuota && c.attempts == 1:
-		c.dep.bucket.add(wholeToken, b.Burst)
-	case b.Kind == profiles.BudgetQuota:
-		c.dep.bucket.add(c.paid, b.Burst) // the last retry's cost comes back
+	case b.kind == profiles.BudgetRatio && p.profile.Budget.Fund == profiles.FundSuccesses:
+		b.add(p.deposit)
+	case b.kind == profiles.BudgetQuota && c.attempts == 1:
+		b.add(wholeToken)
+	case b.kind == profiles.BudgetQuota:
+		b.add(c.paid) // the last retry's cost comes back
+	case b.kind == profiles.BudgetThrottle && !c.Result.Excluded: // an answer that is no success pays nothing
+		b.add(p.deposit)
+	}
+}
+
+// charge takes a failure off a bucket that failures drain: one that a retry is for, or that asked for none, as gRPC does.
+func (c *Call) charge() {
+	if b := c.policy.bucket; b != nil && b.kind == profiles.BudgetThrottle && (c.Result.Retryable || c.Result.Pushback) {
+		b.charge(wholeToken)
 	}
 }
 

@@ -76,6 +76,10 @@ func (c *Call) decide(now time.Time) {
 	if limited {
 		d.bound = min(d.bound, left-typical)
 	}
+	if err := c.throttles(now); err != nil { // last: it counts what it refuses, which must be what would have gone out
+		d.Reason, d.protects, r.Err = ownership.ReasonBreakerOpen, true, err
+		return
+	}
 	switch {
 	case observe && d.would != ownership.ReasonAllowed: // it would have been refused: it spends nothing of the chain
 		c.takeBuckets()
@@ -113,28 +117,50 @@ func (c *Call) reserve() {
 	c.refundBuckets()
 }
 
-// takeBuckets takes what the retry costs from the dependency's bucket and the process's.
+// takeBuckets takes what the retry costs from the dependency's bucket, and one from the process's limit and the profile's.
 func (c *Call) takeBuckets() bool {
-	d, dep := &c.decision, c.dep
-	if !dep.bucket.take(c.cost()) {
+	d, p := &c.decision, c.policy
+	if !p.bucket.take(c.cost()) {
 		d.Reason, d.protects = ownership.ReasonDependencyBudget, true
 		return false
 	}
-	if !dep.sdk.process.take() {
-		dep.bucket.add(c.cost(), c.policy.profile.Budget.Burst)
-		d.Reason, d.protects = ownership.ReasonProcessBudget, true
-		return false
-	}
 	c.funded = true
-	return true
+	var allowed bool
+	if allowed, c.paced = c.dep.sdk.process.take(); allowed {
+		allowed, c.pacedBy = p.pacer.take()
+	}
+	if !allowed {
+		c.refundBuckets()
+		d.Reason, d.protects = ownership.ReasonProcessBudget, true
+	}
+	return allowed
 }
 
 func (c *Call) refundBuckets() {
 	if c.funded {
-		c.funded = false
-		c.dep.sdk.process.refund()
-		c.dep.bucket.add(c.cost(), c.policy.profile.Budget.Burst)
+		c.policy.bucket.refund(c.cost())
 	}
+	if c.paced {
+		c.dep.sdk.process.refund()
+	}
+	if c.pacedBy {
+		c.policy.pacer.refund()
+	}
+	c.funded, c.paced, c.pacedBy = false, false, false
+}
+
+// spend is the end of what was reserved: the attempt goes out.
+func (c *Call) spend(now time.Time) {
+	if c.funded {
+		c.policy.bucket.sent(now)
+	}
+	if c.paced {
+		c.dep.sdk.process.sent()
+	}
+	if c.pacedBy {
+		c.policy.pacer.sent()
+	}
+	c.funded, c.paced, c.pacedBy = false, false, false
 }
 
 // cost is what the next retry takes from the dependency's bucket.
@@ -209,9 +235,9 @@ func (c *Call) protecting() ownership.Reason {
 		d.let(ownership.ReasonAvailabilityFloor)
 	}
 	switch {
-	case !dep.bucket.has(c.cost()):
+	case !c.policy.bucket.has(c.cost()):
 		return ownership.ReasonDependencyBudget
-	case !dep.sdk.process.has():
+	case !dep.sdk.process.has(), !c.policy.pacer.has():
 		return ownership.ReasonProcessBudget
 	case p.Retry.Attempts() <= 1:
 		return ownership.ReasonNoPolicy
@@ -400,7 +426,10 @@ func (c *Call) pace() time.Duration {
 	p, r := c.policy.profile, &c.Result
 	switch c.decision.Reason {
 	case ownership.ReasonBreakerOpen:
-		return c.policy.openTime()
+		if open := c.policy.openTime(); open > 0 {
+			return open
+		}
+		return p.Backoff.Ceiling(max(c.attempts-1, 0), r.Throttled) // it was adaptive throttling
 	case ownership.ReasonChainExhausted, ownership.ReasonDependencyBudget, ownership.ReasonProcessBudget,
 		ownership.ReasonAvailabilityFloor, ownership.ReasonMaxAttempts, ownership.ReasonDeadline, ownership.ReasonPushback:
 		if r.HasHint {

@@ -132,7 +132,7 @@ func TestDecision_each_gate_refuses(t *testing.T) {
 				r.dep.floor.add(time.Now(), false)
 			}
 		}},
-		{reason: ownership.ReasonDependencyBudget, claim: ownership.ClaimUnclaimed, prepare: func(r *rig) { r.dep.bucket.milli.Store(999) }},
+		{reason: ownership.ReasonDependencyBudget, claim: ownership.ClaimUnclaimed, prepare: func(r *rig) { r.dep.Policy().bucket.level.Store(999) }},
 		{reason: ownership.ReasonProcessBudget, claim: ownership.ClaimUnclaimed, yaml: "chain: {process_budget: 1}\n", prepare: func(r *rig) { r.sdk.process.take() }},
 		{reason: ownership.ReasonMaxAttempts, claim: ownership.ClaimUnclaimed, prepare: func(r *rig) { r.call.attempts = 2 }},
 		{reason: ownership.ReasonNoPolicy, claim: ownership.ClaimClaimed, profile: "single"},
@@ -195,7 +195,7 @@ func TestDecision_order(t *testing.T) {
 		r.call.parent = ctx
 		r.dep.disabled.Store(true)
 		r.in.end()
-		r.dep.bucket.milli.Store(0)
+		r.dep.Policy().bucket.level.Store(0)
 		r.sdk.process.take()
 		for range floorSamples {
 			r.dep.floor.add(time.Now(), false)
@@ -215,7 +215,7 @@ func TestDecision_order(t *testing.T) {
 			{ownership.ReasonPushback, func() { r.call.Result.Pushback = false }},
 			{ownership.ReasonNotIdempotent, func() { r.call.options.Idempotent = true }},
 			{ownership.ReasonAvailabilityFloor, func() { r.dep.policy.Load().profile.AvailabilityFloor = 0 }},
-			{ownership.ReasonDependencyBudget, func() { r.dep.bucket.milli.Store(10 * wholeToken) }},
+			{ownership.ReasonDependencyBudget, func() { r.dep.Policy().bucket.level.Store(10 * wholeToken) }},
 			{ownership.ReasonProcessBudget, func() { r.sdk.process.refund() }},
 			{ownership.ReasonMaxAttempts, func() { r.call.attempts = 2 }},
 			{ownership.ReasonNotReplayable, func() { r.call.options.Replayable = true }},
@@ -332,7 +332,7 @@ func TestDecision_waits_for_a_lease(t *testing.T) {
 			s := sibling(r)
 			go func() {
 				time.Sleep(300 * time.Millisecond)
-				r.dep.bucket.milli.Store(0)
+				r.dep.Policy().bucket.level.Store(0)
 				s.Result = Result{Status: 404, HasReturn: true, Return: otelprop.Return{Returned: 1, Claim: ownership.ClaimNone}, Excluded: true, Canceled: true}
 				s.Done(time.Now())
 			}()
@@ -407,7 +407,7 @@ func TestBackoff_canceled_gives_back(t *testing.T) {
 		require.Equal(t, ownership.ReasonCanceled, r.again(claimed(ownership.ClaimClaimed, "ledger", 1)))
 		assert.Equal(t, 100*time.Millisecond, time.Since(start))
 		assert.Equal(t, Balance{Granted: 1, Held: 1}, r.in.Balance())
-		assert.True(t, r.dep.bucket.has(10*wholeToken))
+		assert.True(t, r.dep.Policy().bucket.has(10*wholeToken))
 		assert.True(t, r.sdk.process.has())
 	})
 }

@@ -30,8 +30,10 @@ type Dependency struct {
 	policy   atomic.Pointer[Policy] // of the newest catalog
 	disabled atomic.Bool            // by its switch
 
-	kept       atomic.Pointer[breaker.Breaker] // made by the first profile that has one
-	bucket     bucket
+	kept       atomic.Pointer[breaker.Breaker]                    // made by the first profile that has one
+	buckets    [profiles.BudgetReserve + 1]atomic.Pointer[bucket] // by kind
+	inForce    *bucket                                            // the latest of a policy that had one; guarded by the SDK's lock
+	throttle   atomic.Pointer[throttle]
 	latency    latency
 	operations operations
 	floor      floor
@@ -45,7 +47,6 @@ func newDependency(g *Generation, name string, inCode profiles.Name, e profiles.
 	d := &Dependency{sdk: g.sdk, name: name, slug: otelprop.Slug(name, otelprop.MaxEntry)}
 	d.inCode.Store(inCode)
 	d.floor.window = rolling.NewWindow(floorWindow)
-	d.bucket.fill(e.Profile.Budget)
 	d.install(newPolicy(g, d, e))
 	return d
 }
@@ -55,7 +56,13 @@ func (d *Dependency) code() profiles.Name { return d.inCode.Load().(profiles.Nam
 
 // install puts a policy in force. The SDK's lock is held, or nobody knows d.
 func (d *Dependency) install(p *Policy) {
-	d.bucket.resize(p.profile.Budget)
+	if p.bucket != nil {
+		p.bucket.follow(d.inForce, p.profile.Budget)
+		d.inForce = p.bucket
+	}
+	if p.pacer != nil {
+		p.pacer.change(p.profile.ProcessBudget)
+	}
 	if p.breaker != nil {
 		p.breaker.Configure(p.profile.Breaker)
 	}

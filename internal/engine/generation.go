@@ -108,6 +108,7 @@ func (s *SDK) Swap(c *profiles.Catalog) error {
 		policies[i] = newPolicy(next, d, effective[i])
 		next.policies.Store(d, policies[i])
 	}
+	s.process.change(c.Chain.ProcessBudget)
 	for i, d := range dependencies {
 		d.install(policies[i])
 		d.unknown = d.unknown && policies[i].profile.Name != d.code()

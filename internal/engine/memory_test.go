@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/chainbudget/chainbudget-go/otelprop"
-	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
 func TestNonces_remember_a_minute(t *testing.T) {
@@ -98,34 +97,6 @@ func TestOperations_are_bounded(t *testing.T) {
 	assert.Same(t, &o.other, o.find(0))
 }
 
-func TestPacer_limits_any_minute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var p pacer
-		p.init(60)
-		taken := 0
-		for p.take() {
-			taken++
-		}
-		assert.Equal(t, 60, taken)
-		assert.False(t, p.has())
-		time.Sleep(time.Second)
-		assert.True(t, p.take())
-		assert.False(t, p.take())
-		p.refund()
-		assert.True(t, p.take())
-		time.Sleep(time.Hour)
-		taken = 0
-		for p.take() {
-			taken++
-		}
-		assert.Equal(t, 60, taken, "an idle hour saves up no more than a minute")
-
-		var off pacer
-		off.init(0)
-		assert.True(t, off.has() && off.take())
-	})
-}
-
 func TestLatency_is_a_moving_average_of_an_eighth(t *testing.T) {
 	var l latency
 	for range minSamples - 1 {
@@ -136,44 +107,4 @@ func TestLatency_is_a_moving_average_of_an_eighth(t *testing.T) {
 	assert.Equal(t, 80*time.Millisecond, l.typical())
 	l.add(160 * time.Millisecond)
 	assert.Equal(t, 90*time.Millisecond, l.typical())
-}
-
-func TestBucket_spends_what_was_paid_in(t *testing.T) {
-	var b bucket
-	b.fill(profiles.Budget{Ratio: 0.1, Burst: 2})
-	assert.True(t, b.take(wholeToken))
-	assert.True(t, b.take(wholeToken))
-	assert.False(t, b.take(wholeToken))
-	for range 9 {
-		b.add(100, 2)
-	}
-	assert.False(t, b.has(wholeToken))
-	b.add(100, 2)
-	assert.True(t, b.take(wholeToken))
-	for range 100 {
-		b.add(100, 2)
-	}
-	assert.Equal(t, int64(2*wholeToken), b.milli.Load(), "never above its burst")
-
-	var off bucket
-	off.fill(profiles.Budget{})
-	assert.True(t, off.has(wholeToken) && off.take(wholeToken))
-}
-
-func TestBucket_never_overspends(t *testing.T) {
-	var b bucket
-	b.fill(profiles.Budget{Burst: 10})
-	var taken atomic.Int32
-	var wg sync.WaitGroup
-	for range 64 {
-		wg.Go(func() {
-			for range 100 {
-				if b.take(wholeToken) {
-					taken.Add(1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	assert.Equal(t, int32(10), taken.Load())
 }

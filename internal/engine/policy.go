@@ -25,6 +25,9 @@ type Policy struct {
 	mesh       profiles.Mesh
 	deposit    int64            // thousandths of a token that one unit of funding pays in
 	breaker    *breaker.Breaker // nil = none
+	bucket     *bucket          // nil = none
+	throttle   *throttle        // nil = none
+	pacer      *pacer           // of all that have the profile; nil = none
 
 	lastHost atomic.Pointer[hostVerdict]
 }
@@ -45,7 +48,7 @@ func newPolicy(g *Generation, d *Dependency, e profiles.Effective) *Policy {
 		external: e.External,
 		failOpen: e.OnFailure == profiles.OnFailureOpen, failClosed: e.OnFailure == profiles.OnFailureClosed,
 		mesh:    e.Mesh,
-		deposit: int64(e.Profile.Budget.Ratio*wholeToken + 0.5),
+		deposit: milli(e.Profile.Budget.Ratio),
 	}
 	declared := g.catalog.Dependencies[d.name]
 	p.anyHost = declared == nil || len(declared.Hosts) == 0
@@ -55,6 +58,9 @@ func newPolicy(g *Generation, d *Dependency, e profiles.Effective) *Policy {
 	if e.Profile.Breaker.Enabled() {
 		p.breaker = d.theBreaker(e.Profile.Breaker)
 	}
+	p.bucket = d.theBucket(e.Profile.Budget)
+	p.throttle = d.theThrottle(e.Profile.Throttle)
+	p.pacer = g.sdk.pacerOf(e.Profile)
 	return p
 }
 
@@ -100,3 +106,12 @@ func (p *Policy) External(host string) bool {
 
 // openTime is how long a breaker stays open, for the pace of whoever is refused.
 func (p *Policy) openTime() time.Duration { return p.profile.Breaker.OpenFor }
+
+// fundedByRequests reports whether the bucket is to know of every call.
+func (p *Policy) fundedByRequests() bool {
+	if p.bucket == nil {
+		return false
+	}
+	return p.bucket.kind == profiles.BudgetReserve ||
+		p.bucket.kind == profiles.BudgetRatio && p.profile.Budget.Fund == profiles.FundRequests
+}

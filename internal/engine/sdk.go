@@ -52,6 +52,7 @@ type SDK struct {
 	strict     bool
 
 	process pacer
+	pacers  sync.Map // profiles.Name → *pacer: the limits that profiles have of their own
 	edges   *edges.Table
 	// load counts what arrives and what is rejected; a server that rejects and sees more than retryShare of retries says
 	// stop.

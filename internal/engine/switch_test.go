@@ -25,7 +25,7 @@ func TestSwitch_stops_calls_in_backoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "", "plain", 3, can)
 		r.fail(claimed(ownership.ClaimClaimed, "payments", 3))
-		level := r.dep.bucket.milli.Load()
+		level := r.dep.Policy().bucket.level.Load()
 		now := time.Now()
 		require.True(t, r.call.Decide(now))
 		require.True(t, r.call.Await())
@@ -39,7 +39,7 @@ func TestSwitch_stops_calls_in_backoff(t *testing.T) {
 		assert.Equal(t, 200*time.Millisecond, time.Since(now))
 		assert.Equal(t, ownership.ReasonDisabled, r.call.decision.Reason)
 		assert.Equal(t, 3, r.in.held())
-		assert.Equal(t, level, r.dep.bucket.milli.Load())
+		assert.Equal(t, level, r.dep.Policy().bucket.level.Load())
 		assert.Equal(t, ownership.ClaimUnclaimed, r.call.Finish().Claim, "a protecting gate refused")
 		assert.EqualValues(t, 1, r.dep.counters.denied[ownership.ReasonDisabled].Load())
 	})
