@@ -3,6 +3,7 @@ package budgethttp_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -459,5 +460,40 @@ func TestRegression_P059_the_smallest_service_has_a_budget(t *testing.T) {
 	defer end()
 	if resp, err := get(ctx, c.transport(t, answering(503, 200)), "http://callee/"); err != nil || resp.StatusCode != 200 {
 		t.Errorf("%v, %v; want the first request to be retried", resp, err)
+	}
+}
+
+func TestRegression_P058_a_body_that_panics_between_decision_and_attempt_costs_nothing(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		profile profiles.Name
+		chain   string
+	}{{"dependency", "capped", ""}, {"process", "wide", "process_budget: 10"}} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newCaller(t, tt.profile, capped(tt.chain))
+			transport := c.transport(t, answering(503))
+			for range 20 {
+				ctx, end := c.endlessChain(context.Background())
+				req := request(t, ctx, http.MethodPut, "http://callee/", strings.NewReader("body"))
+				req.GetBody = func() (io.ReadCloser, error) { panic("a caller's body that breaks") }
+				func() {
+					defer func() { recover() }()
+					transport.RoundTrip(req)
+					t.Error("GetBody was not asked")
+				}()
+				if b := balance(t, ctx); b.Spent != 0 {
+					t.Errorf("%+v: the retry did not go out", b)
+				}
+				end()
+			}
+			for range 20 {
+				ctx, end := c.endlessChain(context.Background())
+				get(ctx, transport, "http://callee/")
+				end()
+			}
+			if n := c.SDK.Totals().Dependencies["callee"].Retries; n != 10 {
+				t.Errorf("%d retries out of 10 after others that never went out", n)
+			}
+		})
 	}
 }

@@ -78,6 +78,10 @@ func TestRegression_process_budget_holds_in_any_minute(t *testing.T) {
 		limit, total                  int // in any minute, and in four minutes
 	}{
 		{"process", ", process_budget: 60", "", "1ms", []profiles.Name{"one", "two"}, 60, 240},
+		{"profile", "", ", process_budget: 60", "1ms", []profiles.Name{"one", "one"}, 60, 240},
+		{"each_profile_its_own", "", ", process_budget: 60", "1ms", []profiles.Name{"one", "two"}, 120, 480},
+		{"both_must_allow", ", process_budget: 30", ", process_budget: 60", "1ms", []profiles.Name{"one", "two"}, 30, 120},
+		{"both_must_allow_either", ", process_budget: 100", ", process_budget: 30", "1ms", []profiles.Name{"one", "one"}, 30, 120},
 		{"process_with_long_waits", ", process_budget: 60", "", "20s", []profiles.Name{"one", "two"}, 60, 240},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -89,6 +93,50 @@ func TestRegression_process_budget_holds_in_any_minute(t *testing.T) {
 			if len(sent) > tt.total || len(sent) < tt.total*3/4 {
 				t.Errorf("%d retries in four minutes, want up to %d and not much fewer", len(sent), tt.total)
 			}
+		})
+	}
+}
+
+// TestProcess_budgets_follow_the_catalog: limits change while the process runs, and what went out before counts.
+func TestProcess_budgets_follow_the_catalog(t *testing.T) {
+	load := func(chain, profile string) *profiles.Catalog {
+		c, err := profiles.Load(fmt.Appendf(nil, processCatalog, chain, "1ms", profile), "process")
+		require.NoError(t, err)
+		return c
+	}
+	for name, with := range map[string]func(limit int) *profiles.Catalog{
+		"process": func(limit int) *profiles.Catalog { return load(fmt.Sprintf(", process_budget: %d", limit), "") },
+		"profile": func(limit int) *profiles.Catalog { return load("", fmt.Sprintf(", process_budget: %d", limit)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sdk := new(engine.SDK)
+				sdk.Init(engine.Config{Service: "caller", Catalog: with(5)})
+				dep, err := (*chainbudget.SDK)(sdk).Dependency("callee", "one")
+				require.NoError(t, err)
+				retries := func() (n int64) {
+					totals := func() int64 { return (*chainbudget.SDK)(sdk).Totals().Dependencies["callee"].Retries }
+					before := totals()
+					for range 20 {
+						chainbudget.Do(t.Context(), dep, func(context.Context) error {
+							return chainbudget.Retryable(context.DeadlineExceeded)
+						}, chainbudget.Idempotent())
+					}
+					return totals() - before
+				}
+				require.EqualValues(t, 5, retries())
+				require.NoError(t, sdk.Swap(with(8)))
+				require.EqualValues(t, 3, retries())
+				require.NoError(t, sdk.Swap(with(2)))
+				require.Zero(t, retries())
+				time.Sleep(62 * time.Second)
+				require.EqualValues(t, 2, retries())
+				require.NoError(t, sdk.Swap(with(0)))
+				require.EqualValues(t, 20, retries())
+				require.NoError(t, sdk.Swap(with(2)))
+				time.Sleep(62 * time.Second)
+				require.EqualValues(t, 2, retries())
+			})
 		})
 	}
 }
