@@ -32,7 +32,18 @@ func (s *SDK) Edges() []Edge {
 	return list
 }
 
-// LearnFrom adds what other instances have saved with [WithEdgesFile] to what this SDK knows, as if it had seen their
+// KeepEdges keeps what the SDK learns about who causes whose failures in a file: read now, written every minute and by
+// [SDK.Close], each time as a whole. A file that does not exist yet is empty. One that is corrupt or of another version is an
+// error, and the SDK knows nothing of it; it is overwritten only once something was learned. A second file, and any after
+// Close, is an error.
+func (s *SDK) KeepEdges(path string) error {
+	if !s.engine().Usable() {
+		return errNoSDK
+	}
+	return s.engine().KeepEdges(path)
+}
+
+// LearnFrom adds what other instances have saved with [SDK.KeepEdges] to what this SDK knows, as if it had seen their
 // requests too: to start from a file that is shipped with the catalog, or to make that file from several instances'. If
 // any of the files cannot be read, or does not exist, nothing is added and the error names each.
 func (s *SDK) LearnFrom(files ...string) error {

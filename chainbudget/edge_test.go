@@ -18,8 +18,9 @@ import (
 // teach makes an SDK that keeps its edges in a file see n requests whose only call fails and fails them.
 func teach(t *testing.T, path string, n int) *chainbudget.SDK {
 	t.Helper()
-	sdk, err := chainbudget.New("checkout", chainbudget.WithEdgesFile(path))
+	sdk, err := chainbudget.New("checkout")
 	require.NoError(t, err)
+	require.NoError(t, sdk.KeepEdges(path))
 	dep, err := sdk.Dependency("payments", profiles.NoRetry)
 	require.NoError(t, err)
 	down := budgethttp.NewTransport(refusing{}, dep)
@@ -69,15 +70,27 @@ func TestEdges_are_kept_and_merged(t *testing.T) {
 
 func TestEdges_corrupt_file_starts_empty_and_is_not_overwritten_by_nothing(t *testing.T) {
 	path := file(t, `{"version": 1, "operations": [{"na`)
-	sdk, err := chainbudget.New("checkout", chainbudget.WithEdgesFile(path))
-	require.NotNil(t, sdk)
-	require.ErrorContains(t, err, "saved edges are not readable")
+	sdk, err := chainbudget.New("checkout")
+	require.NoError(t, err)
+	require.ErrorContains(t, sdk.KeepEdges(path), "saved edges are not readable")
 	assert.Empty(t, sdk.Edges())
 	require.NoError(t, sdk.Close())
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	assert.Equal(t, `{"version": 1, "operations": [{"na`, string(data))
-	sdk, err = chainbudget.New("checkout", chainbudget.WithEdgesFile(path), chainbudget.WithStrict())
-	assert.Nil(t, sdk)
-	assert.Error(t, err)
+}
+
+func TestKeepEdges_twice_or_too_late(t *testing.T) {
+	sdk, err := chainbudget.New("checkout")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	assert.ErrorContains(t, sdk.KeepEdges(""), "no name")
+	require.NoError(t, sdk.KeepEdges(filepath.Join(dir, "a.json")))
+	assert.ErrorContains(t, sdk.KeepEdges(filepath.Join(dir, "b.json")), "a.json")
+	require.NoError(t, sdk.Close())
+	assert.Error(t, sdk.KeepEdges(filepath.Join(dir, "c.json")))
+	late, err := chainbudget.New("checkout")
+	require.NoError(t, err)
+	require.NoError(t, late.Close())
+	assert.ErrorContains(t, late.KeepEdges(filepath.Join(dir, "d.json")), "closed")
 }

@@ -3,6 +3,7 @@ package chainbudget
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 
@@ -26,21 +27,11 @@ type Option struct {
 
 type settings struct {
 	catalogFile string
-	edgesFile   string
+	fromFS      bool
+	catalogFS   fs.FS
+	catalogPath string
 	strict      bool
 	observe     func(Event)
-}
-
-// WithCatalogFile loads the catalog from a YAML file in place of the embedded default catalog.
-func WithCatalogFile(path string) Option {
-	return Option{func(s *settings) { s.catalogFile = path }}
-}
-
-// WithEdgesFile keeps what the SDK learns about who causes whose failures in a file: read at the start, written every
-// minute and by [SDK.Close], each time as a whole. A file that is corrupt or of another version is an error of [New], and
-// the SDK starts empty; it is overwritten only once something was learned.
-func WithEdgesFile(path string) Option {
-	return Option{func(s *settings) { s.edgesFile = path }}
 }
 
 // WithStrict makes an error of what is a warning in production, for CI and tests: a catalog that does not load leaves
@@ -59,7 +50,7 @@ func WithObserver(observe func(Event)) Option {
 // returns an error that lists every problem and an SDK that works on the embedded catalog, so that main decides: a bad
 // file must not become a crash loop. Under [WithStrict] it returns only the error.
 //
-// Warnings go to slog.Default, each cause once.
+// Warnings go to slog.Default, each cause once. Call [SDK.Close] in the end.
 func New(service string, options ...Option) (*SDK, error) {
 	var set settings
 	for _, o := range options {
@@ -71,14 +62,9 @@ func New(service string, options ...Option) (*SDK, error) {
 	if service == "" {
 		problems = append(problems, errors.New("chainbudget: the service has no name: give New the name that the catalog uses"))
 	}
-	catalog := profiles.Builtin()
-	if set.catalogFile != "" {
-		loaded, err := profiles.LoadFile(set.catalogFile)
-		if err != nil {
-			problems = append(problems, err)
-		} else {
-			catalog = loaded
-		}
+	catalog, bad := set.catalog()
+	if bad != nil {
+		problems = append(problems, bad)
 	}
 	mode := profiles.ModeInherit
 	if word := os.Getenv(modeVariable); word != "" {
@@ -92,19 +78,15 @@ func New(service string, options ...Option) (*SDK, error) {
 	if len(problems) > 0 && set.strict {
 		return nil, errors.Join(problems...)
 	}
-	config := engine.Config{Service: service, Catalog: catalog, Mode: mode, ModeFrom: modeVariable + " in the environment", Strict: set.strict, Warn: slog.Warn, Debug: slog.DebugContext}
+	config := engine.Config{Service: service, Catalog: catalog, CatalogErr: bad, Mode: mode, ModeFrom: modeVariable + " in the environment", Strict: set.strict, Warn: slog.Warn, Info: slog.Info, Debug: slog.DebugContext}
 	if set.observe != nil {
 		config.Observe = func(e *engine.Event) { set.observe(Event(*e)) }
 	}
 	sdk := new(SDK)
 	sdk.engine().Init(config)
-	if set.edgesFile != "" {
-		if err := sdk.engine().KeepEdges(set.edgesFile); err != nil {
-			problems = append(problems, err)
-			if set.strict {
-				return nil, errors.Join(append(problems, sdk.Close())...)
-			}
-		}
+	sdk.engine().WarnOfOversights()
+	if set.catalogFile != "" {
+		sdk.engine().Follow(set.catalogFile)
 	}
 	return sdk, errors.Join(problems...)
 }
@@ -132,12 +114,10 @@ func (s *SDK) Dependency(name string, profile profiles.Name) (*Dependency, error
 		err = errors.Join(errNoName, err)
 	}
 	if err == nil && effective.Differs {
-		const what = "chainbudget: the catalog pins another profile than the code names"
 		if e.Strict() {
-			err = fmt.Errorf("%s: dependency %.64q has %.64q, code says %.64q: name the pinned one in code",
-				what, name, effective.Profile.Name, profile)
+			err = engine.PinError(effective)
 		} else {
-			e.Warn("pin:"+name, what, "dependency", name, "pinned", effective.Profile.Name, "code", profile)
+			e.WarnOfPin(effective)
 		}
 	}
 	if err != nil && e.Strict() {
@@ -146,8 +126,8 @@ func (s *SDK) Dependency(name string, profile profiles.Name) (*Dependency, error
 	return (*Dependency)(d), err
 }
 
-// Close ends the SDK's use and saves what it has learned, if a file was given. Calls under way finish. Closing again does
-// nothing.
+// Close ends the SDK's use: it no longer follows the catalog's file, and saves what it has learned if [SDK.KeepEdges] was given
+// a file. Calls under way finish. No goroutine of the SDK is left then. Closing again does nothing.
 func (s *SDK) Close() error {
 	if !s.engine().Usable() {
 		return nil

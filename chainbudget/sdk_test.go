@@ -29,6 +29,12 @@ func file(t *testing.T, text string) string {
 	return path
 }
 
+// closing closes an SDK at the end of the test.
+func closing(t *testing.T, sdk *chainbudget.SDK) {
+	t.Helper()
+	t.Cleanup(func() { assert.NoError(t, sdk.Close()) })
+}
+
 // logged collects what goes to slog.Default while the test runs.
 func logged(t *testing.T) *bytes.Buffer {
 	var b bytes.Buffer
@@ -56,7 +62,8 @@ func TestNew_bad_catalog_leaves_a_working_sdk(t *testing.T) {
 
 func TestNew_missing_catalog(t *testing.T) {
 	sdk, err := chainbudget.New("checkout", chainbudget.WithCatalogFile(filepath.Join(t.TempDir(), "none.yaml")))
-	assert.NotNil(t, sdk)
+	require.NotNil(t, sdk)
+	closing(t, sdk)
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
@@ -94,6 +101,7 @@ func TestDependency_pin_wins_and_says_so(t *testing.T) {
 	log := logged(t)
 	sdk, err := chainbudget.New("checkout", chainbudget.WithCatalogFile(file(t, pinned)))
 	require.NoError(t, err)
+	closing(t, sdk)
 	for range 3 {
 		dep, err := sdk.Dependency("payments", profiles.ReadHeavy)
 		require.NoError(t, err)
@@ -103,6 +111,7 @@ func TestDependency_pin_wins_and_says_so(t *testing.T) {
 
 	strict, err := chainbudget.New("checkout", chainbudget.WithCatalogFile(file(t, pinned)), chainbudget.WithStrict())
 	require.NoError(t, err)
+	closing(t, strict)
 	dep, err := strict.Dependency("payments", profiles.ReadHeavy)
 	assert.Nil(t, dep)
 	assert.ErrorContains(t, err, "write-path")

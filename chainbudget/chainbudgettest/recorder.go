@@ -68,11 +68,7 @@ func New(t testing.TB, options ...Option) *Recorder {
 	}
 	for _, o := range options {
 		if o.yaml != "" {
-			catalog, err := profiles.Load([]byte(o.yaml), "catalog of "+t.Name())
-			if err != nil {
-				t.Fatalf("%v", err)
-			}
-			config.Catalog = catalog
+			config.Catalog = load(t, o.yaml)
 		}
 		if o.apply != nil {
 			o.apply(&config)
@@ -82,6 +78,24 @@ func New(t testing.TB, options ...Option) *Recorder {
 	sdk.Init(config)
 	rec.SDK = (*chainbudget.SDK)(sdk)
 	return rec
+}
+
+func load(t testing.TB, yaml string) *profiles.Catalog {
+	t.Helper()
+	catalog, err := profiles.Load([]byte(yaml), "catalog of "+t.Name())
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return catalog
+}
+
+// Swap puts the text of another catalog file in force, as a changed file does in production: requests under way keep the
+// catalog that they began with. A catalog that is not valid, or has no profile for a dependency in use, fails the test.
+func (r *Recorder) Swap(yaml string) {
+	r.t.Helper()
+	if err := (*engine.SDK)(r.SDK).Swap(load(r.t, yaml)); err != nil {
+		r.t.Fatalf("%v", err)
+	}
 }
 
 // Dependency is SDK.Dependency for tests: an error fails the test.

@@ -40,6 +40,7 @@ var allowed = map[string][]allowance{
 		{"internal/ctxkey", "finds the purse in the context"},
 		{"internal/edges", "learns and asks who causes whose failures"},
 		{"internal/rolling", "the windows of the availability floor and of what arrives"},
+		{"internal/watch", "follows the catalog file"},
 		{"otelprop", "purses are filled from requests and answer with returns"},
 		{"ownership", "claims, reasons and the tracker of one request"},
 		{"profiles", "the decision reads the dependency's profile"},

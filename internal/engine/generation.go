@@ -14,7 +14,9 @@ import (
 type Generation struct {
 	sdk        *SDK
 	number     int64
+	since      time.Time
 	catalog    *profiles.Catalog
+	digest     func() string     // of the catalog, computed when it is first asked for
 	local      *profiles.Service // the catalog's entry for this service, or nil
 	retryShare float64
 	pins       []pinned      // what callers of this service must use; nil = they are free
@@ -26,7 +28,7 @@ type Generation struct {
 func newGeneration(s *SDK, number int64, c *profiles.Catalog) *Generation {
 	return &Generation{
 		sdk: s, number: number, catalog: c, local: c.Service(s.service), retryShare: servedRatio(c, s.service), pins: servedPins(c, s.service),
-		superseded: make(chan struct{}),
+		since: time.Now(), digest: sync.OnceValue(c.Digest), superseded: make(chan struct{}),
 	}
 }
 
@@ -47,6 +49,12 @@ func (g *Generation) Catalog() *profiles.Catalog { return g.catalog }
 
 // Number counts the catalogs that were in force, from 1.
 func (g *Generation) Number() int64 { return g.number }
+
+// Since returns when the catalog came in force.
+func (g *Generation) Since() time.Time { return g.since }
+
+// Digest returns the catalog's digest.
+func (g *Generation) Digest() string { return g.digest() }
 
 // Local returns what the catalog says about this service; nil, which its methods accept, if nothing.
 func (g *Generation) Local() *profiles.Service { return g.local }

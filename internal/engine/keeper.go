@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -18,16 +20,24 @@ type keeper struct {
 // saveEvery is how often the edges are saved; what was learned since is lost in a crash.
 const saveEvery = time.Minute
 
-// KeepEdges begins with the edges saved in a file, and saves them there from now on. On an error the SDK starts empty and
-// still saves.
+// KeepEdges adds the edges saved in a file to what is known, and saves all there from now on. If they are not readable it
+// still saves. After Close, and for a second file, it does nothing but return an error.
 func (s *SDK) KeepEdges(path string) error {
+	k := &s.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case path == "":
+		return errors.New("chainbudget: the file that edges are kept in has no name: give KeepEdges a path")
+	case k.closed:
+		return errors.New("chainbudget: the SDK is closed: call KeepEdges after New")
+	case k.path != "":
+		return fmt.Errorf("chainbudget: edges are kept in %.200q already: call KeepEdges once", k.path)
+	}
 	memory, err := edges.Load(path)
 	if err == nil {
 		s.edges.Remember(memory)
 	}
-	k := &s.keeper
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	k.path = path
 	k.timer = time.AfterFunc(saveEvery, s.saveAgain)
 	return err
@@ -55,15 +65,19 @@ func (s *SDK) save() error {
 	return s.edges.Save(s.keeper.path)
 }
 
-// Close saves the edges and ends what runs from time to time.
+// Close ends the following of the catalog and what runs from time to time, and saves the edges.
 func (s *SDK) Close() error {
+	s.source.close()
 	k := &s.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closed || k.path == "" {
+	if k.closed {
 		return nil
 	}
 	k.closed = true
+	if k.path == "" {
+		return nil
+	}
 	k.timer.Stop()
 	return s.save()
 }

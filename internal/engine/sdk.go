@@ -17,6 +17,8 @@ import (
 type Config struct {
 	Service string
 	Catalog *profiles.Catalog
+	// CatalogErr is why Catalog is not the one that was asked for.
+	CatalogErr error
 	// Mode, unless it is profiles.ModeInherit, holds for everything, whatever the catalog says.
 	Mode profiles.Mode
 	// ModeFrom says in explanations who chose Mode.
@@ -25,6 +27,8 @@ type Config struct {
 	Observe func(*Event)
 	// Warn is called once for each cause of a warning. Nil discards.
 	Warn func(message string, attributes ...any)
+	// Info is told of each change of the catalog. Nil discards.
+	Info func(message string, attributes ...any)
 	// Debug is told why each failure was claimed or not. Nil discards.
 	Debug func(ctx context.Context, message string, attributes ...any)
 	// Random returns a number in [0, n). Nil means math/rand/v2, which the runtime seeds per process.
@@ -46,6 +50,7 @@ type SDK struct {
 	forcedBy   string                     // who says so
 	observe    func(*Event)
 	warn       func(string, ...any)
+	info       func(string, ...any)
 	debug      func(context.Context, string, ...any)
 	random     func(int64) int64
 	noSleep    bool
@@ -66,6 +71,7 @@ type SDK struct {
 	mu   sync.Mutex // guards deps, and changes of the generation and of policies
 	deps map[string]*Dependency
 
+	source source
 	keeper keeper
 }
 
@@ -81,6 +87,10 @@ func (s *SDK) Init(c Config) {
 	if s.warn == nil {
 		s.warn = func(string, ...any) {}
 	}
+	s.info = c.Info
+	if s.info == nil {
+		s.info = func(string, ...any) {}
+	}
 	s.debug = c.Debug
 	s.random = c.Random
 	if s.random == nil {
@@ -94,6 +104,7 @@ func (s *SDK) Init(c Config) {
 	s.process.init(c.Catalog.Chain.ProcessBudget)
 	s.deps = make(map[string]*Dependency)
 	s.generation.Store(newGeneration(s, 1, c.Catalog))
+	s.source.err = c.CatalogErr
 }
 
 // Edges returns what the requests so far have taught.
