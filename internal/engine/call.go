@@ -42,6 +42,7 @@ type Call struct {
 	nonce    otelprop.Nonce
 	permit   breaker.Permit
 	started  time.Time
+	answered time.Time // when an answer that goes on for long began; zero = it did not, or is none
 	end      time.Time // when the whole call must be over by its profile; zero = no limit
 	holdout  bool      // the attempt is one that ownership refused
 
@@ -62,6 +63,8 @@ type CallOptions struct {
 	Operation, Shape uint64
 	// Idempotent says that the request may run twice, Replayable that it can be sent twice.
 	Idempotent, Replayable bool
+	// MaxAttempts is a limit of the call's own, below the profile's; 0 = none.
+	MaxAttempts int
 	// External says that the request leaves the fleet: it carries nothing, and what comes back is not believed.
 	External bool
 	// Wireless says that the adapter has no wire: attempts neither lend nor expect a return.
@@ -325,7 +328,7 @@ func (c *Call) Done(now time.Time) {
 		dep.counters.claims[r.Claim].Add(1)
 		c.charge()
 	} else if !r.Canceled {
-		dep.latency.add(now.Sub(c.started))
+		dep.latency.add(c.took(now))
 		c.payIn()
 		if c.holdout {
 			dep.counters.holdoutSucceeded.Add(1)

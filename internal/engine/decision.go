@@ -239,9 +239,9 @@ func (c *Call) protecting() ownership.Reason {
 		return ownership.ReasonDependencyBudget
 	case !dep.sdk.process.has(), !c.policy.pacer.has():
 		return ownership.ReasonProcessBudget
-	case p.Retry.Attempts() <= 1:
+	case c.maxAttempts() <= 1:
 		return ownership.ReasonNoPolicy
-	case c.attempts >= p.Retry.Attempts():
+	case c.attempts >= c.maxAttempts():
 		return ownership.ReasonMaxAttempts
 	}
 	return ownership.ReasonAllowed

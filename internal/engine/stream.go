@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/chainbudget/chainbudget-go/breaker"
+)
+
+// Answered notes that the answer to the attempt has begun at now, and goes on: a stream. The attempt is a success for the
+// breaker, and its time is over: what follows may take as long as it likes. Done still comes at its end.
+func (c *Call) Answered(now time.Time) {
+	if c.outer != nil || !c.answered.IsZero() {
+		return
+	}
+	c.answered = now
+	c.policy.breaker.Done(&c.permit, breaker.Success)
+}
+
+// took is how long the attempt took that ends now.
+func (c *Call) took(now time.Time) time.Duration {
+	if !c.answered.IsZero() {
+		now = c.answered
+	}
+	return now.Sub(c.started)
+}
+
+// Commit says that the request cannot be sent again from now on: its caller has seen some of the answer, or has sent what
+// nobody keeps.
+func (c *Call) Commit() { c.options.Replayable = false }
+
+// Identify sets what Begin did not know yet: CallOptions.Operation. It is for adapters to which it costs something, before
+// Finish.
+func (c *Call) Identify(operation uint64) { c.options.Operation = operation }
+
+// maxAttempts is the profile's limit, or the call's own lower one.
+func (c *Call) maxAttempts() int {
+	n := c.policy.profile.Retry.Attempts()
+	if own := c.options.MaxAttempts; own > 0 {
+		n = min(n, own)
+	}
+	return n
+}
