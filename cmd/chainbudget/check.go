@@ -84,6 +84,7 @@ func check(path string) (checked, error) {
 	if err != nil {
 		return one, err
 	}
+	one.Warnings = problems(catalog.Warnings)
 	one.OK, one.Digest = true, catalog.Digest()
 	one.Profiles = len(catalog.Profiles) - len(profiles.Builtin().Profiles)
 	one.Dependencies, one.Services = len(catalog.Dependencies), len(catalog.Services)

@@ -54,7 +54,7 @@ func rootCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  needsCommand,
 	}
-	catalog.AddCommand(checkCommand(), explainCommand())
+	catalog.AddCommand(checkCommand(), diffCommand(), explainCommand())
 	root.AddCommand(catalog)
 	return root
 }

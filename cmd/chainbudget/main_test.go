@@ -162,6 +162,93 @@ func TestCheck(t *testing.T) {
 	})
 }
 
+// What works, and does not do what it says, is a warning: it fails nothing, unless that is asked for.
+func TestCheck_warnings(t *testing.T) {
+	dir := folder(t, map[string]string{"warned.yaml": `version: 1
+profiles:
+  slow: {extends: write-path, budget: {fund: requests}}
+dependencies:
+  payments: {profile: slow}
+`})
+	const warned = "warned.yaml:3:46: profiles.slow.budget.fund: "
+	r := command(t, dir, "catalog", "check", "warned.yaml")
+	assert.Equal(t, 0, r.exit, r)
+	assert.True(t, strings.HasPrefix(r.stdout, "warning: "+warned), r.stdout)
+	assert.Contains(t, r.stdout, "\nok: 1 profile, 1 dependency, 0 services, 1 warning, digest ")
+
+	r = command(t, dir, "catalog", "check", "--strict", "warned.yaml")
+	assert.Equal(t, 1, r.exit, r)
+	assert.Contains(t, r.stdout, warned)
+
+	r = command(t, dir, "catalog", "check", "--format", "github", "warned.yaml")
+	assert.Equal(t, 0, r.exit, r)
+	assert.Contains(t, r.stdout, "::warning file=warned.yaml,line=3,col=46::profiles.slow.budget.fund: ")
+
+	r = command(t, dir, "catalog", "check", "--format", "json", "warned.yaml")
+	var out struct {
+		Catalogs []struct{ Warnings []struct{ Line int } }
+	}
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &out))
+	assert.Equal(t, 3, out.Catalogs[0].Warnings[0].Line)
+}
+
+func TestDiff(t *testing.T) {
+	dir := folder(t, map[string]string{
+		"old.yaml": good, "spelled.yaml": strings.ReplaceAll(good, "400ms", "0.4s"), "bad.yaml": bad,
+		"new.yaml": strings.Replace(good, "{attempt_timeout: 400ms}", "{attempt_timeout: 400ms, max_attempts: 4}", 1),
+		"odd.yaml": "version: 1\ndependencies: {\"a|b <i> @team\": {owner: \"*x*\"}}\n",
+	})
+	t.Run("table_and_meaning", func(t *testing.T) {
+		r := command(t, dir, "catalog", "diff", "old.yaml", "new.yaml")
+		assert.Equal(t, 0, r.exit, r)
+		assert.Contains(t, r.stdout, "dependency payments\n  retry.max_attempts  2 -> 4\n"+
+			"      worst case at payments, of one call: 2 attempts -> 4 attempts; with budget 3 a chain still makes at most 1 + 3 on one path\n")
+		assert.NotContains(t, r.stdout, "search")
+	})
+	t.Run("exit_code", func(t *testing.T) {
+		assert.Equal(t, 1, command(t, dir, "catalog", "diff", "--exit-code", "old.yaml", "new.yaml").exit)
+		assert.Equal(t, 0, command(t, dir, "catalog", "diff", "--exit-code", "old.yaml", "spelled.yaml").exit)
+	})
+	t.Run("spelling_is_no_difference", func(t *testing.T) {
+		r := command(t, dir, "catalog", "diff", "old.yaml", "spelled.yaml")
+		assert.Equal(t, result{0, "no difference in what holds\n", ""}, r)
+	})
+	t.Run("markdown", func(t *testing.T) {
+		r := command(t, dir, "catalog", "diff", "--format", "markdown", "old.yaml", "new.yaml")
+		assert.Equal(t, 0, r.exit, r)
+		assert.Contains(t, r.stdout, "**dependency payments**\n\n| key | old | new | what it means |\n|---|---|---|---|\n| retry.max\\_attempts | 2 | 4 | worst case at payments")
+		assert.Contains(t, r.stdout, "<br>")
+	})
+	t.Run("markdown_of_odd_names", func(t *testing.T) {
+		r := command(t, dir, "catalog", "diff", "--format", "markdown", "old.yaml", "odd.yaml")
+		assert.Contains(t, r.stdout, `**dependency a\|b &lt;i&gt; &#64;team**`)
+		assert.Contains(t, r.stdout, `| owner | none | \*x\* |`)
+	})
+	t.Run("json", func(t *testing.T) {
+		r := command(t, dir, "catalog", "diff", "--format", "json", "old.yaml", "new.yaml")
+		var out struct {
+			Old     string `json:"old_digest"`
+			New     string `json:"new_digest"`
+			Changes []struct {
+				Subject, Key, Old, New string
+				Means                  []string
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(r.stdout), &out))
+		assert.NotEqual(t, out.Old, out.New)
+		require.Len(t, out.Changes, 1)
+		assert.Equal(t, "retry.max_attempts", out.Changes[0].Key)
+		assert.Equal(t, "dependency payments", out.Changes[0].Subject)
+		assert.NotEmpty(t, out.Changes[0].Means)
+	})
+	t.Run("bad_catalog", func(t *testing.T) {
+		r := command(t, dir, "catalog", "diff", "old.yaml", "bad.yaml")
+		assert.Equal(t, 1, r.exit, r)
+		assert.Contains(t, r.stderr, "bad.yaml:2:9: chain.bugdet: unknown key")
+		assert.Empty(t, r.stdout)
+	})
+}
+
 // What is no verdict about a catalog ends with 2, says what is wrong and where help is.
 func TestUsage(t *testing.T) {
 	dir := folder(t, map[string]string{"good.yaml": good})
@@ -176,6 +263,8 @@ func TestUsage(t *testing.T) {
 		"missing_path":       {[]string{"catalog", "check", "good.yaml", "none.yaml"}, "none.yaml: no such file or directory"},
 		"unknown_flag":       {[]string{"catalog", "check", "--sctrict", "good.yaml"}, "unknown flag: --sctrict"},
 		"unknown_format":     {[]string{"catalog", "check", "--format", "xml", "good.yaml"}, "use one of text, json, github"},
+		"diff_what":          {[]string{"catalog", "diff", "good.yaml"}, "catalog diff: 1 arguments: name the old catalog and the new one"},
+		"diff_missing":       {[]string{"catalog", "diff", "none.yaml", "good.yaml"}, "none.yaml: no such file or directory"},
 		"explain_what":       {[]string{"catalog", "explain"}, "catalog explain: 0 arguments: name one dependency"},
 		"unknown_dependency": {[]string{"catalog", "explain", "paymens", "--catalog", "good.yaml"}, `good.yaml has no dependency "paymens": known are payments, search`},
 		"unknown_profile":    {[]string{"catalog", "explain", "x", "--profile", "read-havy", "--catalog", "good.yaml"}, `unknown profile "read-havy"; known are`},
@@ -192,7 +281,7 @@ func TestUsage(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"catalog", "--help"}, {"catalog", "check", "--help"}, {"catalog", "explain", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"catalog", "--help"}, {"catalog", "check", "--help"}, {"catalog", "diff", "--help"}, {"catalog", "explain", "--help"}} {
 		r := command(t, t.TempDir(), args...)
 		assert.Equal(t, 0, r.exit, r)
 		assert.Contains(t, r.stdout, "Usage:", args)
