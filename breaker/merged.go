@@ -23,7 +23,7 @@ const (
 // both, that ended between i+1 and i periods before at, which is about now and not later. They replace what was merged
 // before; nil forgets it. They count beside the breaker's own in the failure ratio and in the slow ratio, not among the
 // failures in a row and not in [Breaker.Counts], as long as they lie in the window, and only slices that began after
-// the breaker last closed. If the rule then says so, the breaker opens before Merge returns. Without another Merge they
+// the breaker last closed; one that never opened counts those from before it was made, too. If the rule then says so, the breaker opens before Merge returns. Without another Merge they
 // age out of the window. slices stays the caller's; no more than 1000 are read. A period that is not above zero is read as
 // no slices.
 func (b *Breaker) Merge(at time.Time, period time.Duration, slices [][3]uint64) {
@@ -57,7 +57,10 @@ func (m *merged) replace(at, period time.Duration, slices [][3]uint64) {
 
 // sum adds up the slices that lie within the window at now, and within the closed phase p.
 func (m *merged) sum(now time.Duration, p *phase) (s rolling.Sums) {
-	from := max(p.start, now-p.rules.Window)
+	from := now - p.rules.Window
+	if p.era > 1 { // what is older than the breaker itself has not been decided on yet
+		from = max(from, p.start)
+	}
 	begin := m.at
 	for _, slice := range m.slices {
 		if begin-from < m.period {

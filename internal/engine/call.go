@@ -321,7 +321,11 @@ func (c *Call) Done(now time.Time) {
 		c.outer.reported.Store(&Report{Claim: r.Claim, Owner: r.Owner, Depth: r.Depth})
 		return
 	}
-	c.policy.breaker.Done(&c.permit, r.outcome())
+	outcome := r.outcome()
+	c.policy.breaker.Done(&c.permit, outcome)
+	if t := dep.tally.Load(); t != nil {
+		t.count(outcome, now.Sub(c.started), c.policy.profile.Breaker.SlowCall)
+	}
 	c.policy.throttle.answered(now, r)
 	failed := r.Failed
 	if failed {

@@ -38,6 +38,7 @@ type Dependency struct {
 	operations operations
 	floor      floor
 	counters   dependencyCounters
+	tally      atomic.Pointer[Tally] // what the fleet is told; nil = the SDK is not shared
 
 	shared  atomic.Pointer[string]                // the host that last answered over HTTP/2 without visible TLS
 	refused atomic.Pointer[ownership.DeniedError] // what Refusal returns until the breaker's state changes
@@ -48,6 +49,9 @@ func newDependency(g *Generation, name string, inCode profiles.Name, e profiles.
 	d.inCode.Store(inCode)
 	d.floor.window = rolling.NewWindow(floorWindow)
 	d.install(newPolicy(g, d, e))
+	if d.sdk.shared {
+		d.tally.Store(newTally(d))
+	}
 	return d
 }
 

@@ -68,8 +68,9 @@ type SDK struct {
 
 	mismatches mismatches
 
-	mu   sync.Mutex // guards deps, and changes of the generation and of policies
-	deps map[string]*Dependency
+	mu     sync.Mutex // guards deps, and changes of the generation and of policies
+	deps   map[string]*Dependency
+	shared bool // somebody tells a fleet what is counted here; guarded by mu
 
 	source source
 	keeper keeper
