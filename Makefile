@@ -1,4 +1,5 @@
-# Every target works from a fresh clone with Go, GNU make, bash and a C compiler (the race detector needs one).
+# Every target works from a fresh clone with Go, GNU make, bash and a C compiler (the race detector needs one); test
+# needs redis-server, too.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -7,10 +8,10 @@ SHELL       := bash
 MAKEFLAGS += --no-print-directory
 
 # `go test ./...` silently skips nested modules, so every target below walks all go.mod files of the tree. The
-# expected count makes a module that was lost, or added without thought, fail the build: root, examples,
-# benchmarks, cmd/chainbudget, internal/tools.
+# expected count makes a module that was lost, or added without thought, fail the build: root,
+# adapters/budgetredis, benchmarks, cmd/chainbudget, examples, internal/tools.
 MODULES          := $(sort $(patsubst ./%,%,$(patsubst %/,%,$(dir $(shell find . -name .git -prune -o -name go.mod -print)))))
-MODULES_EXPECTED := 5
+MODULES_EXPECTED := 6
 
 # -count=1: some tests read files that go's test cache does not know of.
 TESTFLAGS ?= -count=1
@@ -32,7 +33,11 @@ demo: ## Run the retry storm with and without the SDK on loopback servers, under
 
 .PHONY: test
 test: modules ## Test every module with the race detector, then the allocation guards without it
-	@failed=() guarded=0
+	@if ! command -v redis-server >/dev/null; then
+		echo 'redis-server is missing: adapters/budgetredis is tested against a real one. Install it: apt-get install redis-server, or brew install redis' >&2
+		exit 1
+	fi
+	failed=() guarded=0
 	log=$$(mktemp)
 	trap 'rm -f "$$log"' EXIT
 	for module in $(MODULES); do
