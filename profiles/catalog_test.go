@@ -189,29 +189,6 @@ func TestOverrides_whole(t *testing.T) {
 	require.True(t, e.RetriesDisabled)
 }
 
-// Validator and executor count an omitted number differently (KeeperHub#2536): here all read one struct, and what is
-// never assumed has to be said.
-func TestRegression_A071_one_number_everywhere(t *testing.T) {
-	_, err := Load([]byte("version: 1\nprofiles: {mine: {backoff: {base: 10ms}}}\n"), "test.yaml")
-	require.ErrorContains(t, err, "test.yaml:2:12: profiles.mine.retry.max_attempts: is missing; write 1 to 99, or extend a profile that says it")
-
-	c := mustLoad(t, "version: 1\nprofiles: {mine: {extends: read-heavy}, own: {retry: {max_attempts: 2}}}\ndependencies: {d: {profile: mine}}\n")
-	e, err := c.Resolve("d", "")
-	require.NoError(t, err)
-	require.Equal(t, 4, e.Profile.Retry.MaxAttempts)
-	require.Equal(t, 4, e.Profile.Retry.Attempts())
-	require.Equal(t, Builtin().Profiles[ReadHeavy].Digest(), e.Profile.Digest(), "no other number is hidden")
-	require.NoError(t, e.Profile.Validate())
-
-	// An omitted key is the default, in the loader as in code.
-	own := Default()
-	own.Name, own.Retry.MaxAttempts = "own", 2
-	require.Equal(t, own, *c.Profiles["own"])
-	require.Equal(t, DefaultChain(), c.Chain)
-	require.Equal(t, DefaultChain(), Builtin().Chain)
-	require.Equal(t, 1, (&Retry{}).Attempts())
-}
-
 func TestExtends_in_any_order(t *testing.T) {
 	c := mustLoad(t, `
 version: 1

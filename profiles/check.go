@@ -150,7 +150,7 @@ func checkBudget(b Budget, report reportFunc) {
 		// What belongs to a kind that does not exist cannot be said.
 		if int(b.Kind) < len(kindWords) && k.set(b) && !slices.Contains(k.kinds, b.Kind) {
 			kinds := alternatives(k.kinds)
-			report(k.name+" belongs to kind: "+kinds, "remove it, or set kind: "+kinds, "budget."+k.name)
+			report(k.name+" belongs to kind: "+kinds, "remove it, or set kind: "+kinds, "budget."+k.name, "budget.kind")
 		}
 	}
 	switch b.Kind {

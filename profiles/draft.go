@@ -18,6 +18,7 @@ type draft struct {
 	parent  *yaml.Node            // of extends
 	set     []func(*Profile)      // what it sets, in the file's order
 	places  map[string]*yaml.Node // by setting, such as "retry.max_attempts"
+	unread  map[string]bool       // settings whose value is not one; that has been reported
 	fresh   map[string]bool       // see freshGroups
 
 	done    *Profile // the result, also of a profile that has problems
@@ -37,7 +38,7 @@ func (d *decoder) profiles(n *yaml.Node, path string, c, base *Catalog) {
 			d.report(k, at, "is a built-in profile", "choose another name, and write extends: "+name+" to start from it")
 			return
 		}
-		p := &draft{name: Name(name), key: k, path: at, places: map[string]*yaml.Node{}}
+		p := &draft{name: Name(name), key: k, path: at, places: map[string]*yaml.Node{}, unread: map[string]bool{}}
 		d.draft(v, p)
 		drafts[p.name], order = p, append(order, p)
 	})
@@ -90,8 +91,12 @@ func (d *decoder) finish(p *draft, drafts map[Name]*draft, known map[Name]*Profi
 	return p.done
 }
 
-// place returns the first of the keys that this profile sets itself. What only its parent sets has been reported there.
+// place returns the first of the keys that this profile sets itself. What only its parent sets has been reported there, and
+// of what could not be read nothing else is to be said.
 func (p *draft) place(keys []string) (key string, at *yaml.Node) {
+	if slices.ContainsFunc(keys, func(key string) bool { return p.unread[key] }) {
+		return "", nil
+	}
 	for _, key := range keys {
 		if at := p.places[key]; at != nil {
 			return key, at
@@ -159,6 +164,8 @@ func setting[T any](p *draft, name string, read func(*yaml.Node, string) (T, boo
 		p.places[full] = n
 		if v, ok := read(n, path); ok {
 			p.set = append(p.set, func(q *Profile) { set(q, v) })
+		} else {
+			p.unread[full] = true
 		}
 	}}
 }

@@ -1,9 +1,7 @@
 package profiles
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -154,6 +152,18 @@ func TestLoad_inherited_faults_are_told_once(t *testing.T) {
 	}
 }
 
+// Of a value that cannot be read, nothing else is said.
+func TestLoad_unreadable_values_are_told_once(t *testing.T) {
+	for _, text := range []string{
+		"budget: {kind: quota, burst: many, cost: 1, throttled_cost: 1}", "budget: {kind: quota, burst: 10, cost: 1, throttled_cost: 1.5}",
+		"budget: {kind: throttle, burst: 10, ratio: half}", "budget: {kind: reserve, ratio: 10%, ttl: 10}", "breaker: {slow_call: 1ms, slow_ratio: 150}",
+		"adaptive_throttle: {k: two}", "hedge: {max: 1, after: soon}", "hedge: {max: one, after: 5ms}", "budget: {kind: qouta, burst: 10, cost: 1, throttled_cost: 1}",
+	} {
+		_, err := Load([]byte("version: 1\nprofiles: {a: {extends: read-heavy, "+text+"}}\n"), "c.yaml")
+		require.ErrorContains(t, err, "1 problem\n", text)
+	}
+}
+
 func TestLoad_bounds_its_error(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("version: 1\ndependencies:\n")
@@ -201,91 +211,6 @@ func TestLoad_hostile_files_are_quick(t *testing.T) {
 	}
 }
 
-// Off by one at an inclusive limit, and values above it capped without a word (grpc/grpc-go#2670, #4615): every number at
-// both ends, through the file and, for profiles, through Validate.
-func TestRegression_A072_limits_are_inclusive_and_nothing_is_capped(t *testing.T) {
-	profile := func(group, key string) string {
-		text := "version: 1\nprofiles: {a: {extends: read-heavy, %s}}\n"
-		if group == "" {
-			return fmt.Sprintf(text, key+": %s")
-		}
-		return fmt.Sprintf(text, group+": {"+key+": %s}")
-	}
-	tests := []struct {
-		name, text             string
-		below, min, max, above string // "" = there is none
-	}{
-		{"max_attempts", profile("retry", "max_attempts"), "0", "1", "99", "100"},
-		{"status", profile("retry", "statuses"), "[399]", "[400]", "[599]", "[600]"},
-		{"attempt_timeout", profile("retry", "attempt_timeout"), "-1ns", "0s", "1h", "1h0m0.000000001s"},
-		{"reserve", profile("retry", "reserve"), "-1", "0", "99", "100"},
-		{"base", profile("backoff", "cap: 1h, base"), "999.999us", "1ms", "1h", "1h0m0.000000001s"},
-		{"throttled_base", profile("backoff", "cap: 1h, throttled_base"), "999.999us", "1ms", "1h", "1h0m0.000000001s"},
-		{"cap", profile("backoff", "base: 1ms, throttled_base: 1ms, cap"), "999.999us", "1ms", "1h", "1h0m0.000000001s"},
-		{"ratio", profile("budget", "ratio"), "0.0099%", "0.01%", "100%", "100.0001%"},
-		{"ratio_as_number", profile("budget", "ratio"), "0.000099", "0.0001", "1", "1.000001"},
-		{"burst", profile("budget", "burst"), "0", "1", "100000", "100001"},
-		{"cost", profile("budget", "kind: quota, burst: 100000, throttled_cost: 1, cost"), "0", "1", "100000", "100001"},
-		{"throttled_cost", profile("budget", "kind: quota, burst: 100000, cost: 1, throttled_cost"), "0", "1", "100000", "100001"},
-		{"window", profile("breaker", "window"), "99.999999ms", "100ms", "1h", "1h0m0.000000001s"},
-		{"failure_ratio", profile("breaker", "failure_ratio"), "0.99%", "1%", "100%", "100.01%"},
-		{"min_requests", profile("breaker", "min_requests"), "0", "1", "1000000", "1000001"},
-		{"open_for", profile("breaker", "open_for"), "9.999999ms", "10ms", "1h", "1h0m0.000000001s"},
-		{"probes", profile("breaker", "probes"), "0", "1", "1000", "1001"},
-		{"probe_timeout", profile("breaker", "probe_timeout"), "9.999999ms", "10ms", "1h", "1h0m0.000000001s"},
-		{"consecutive_failures", profile("breaker", "consecutive_failures"), "-1", "0", "1000000", "1000001"},
-		{"max_in_flight", profile("breaker", "max_in_flight"), "-1", "0", "1000000", "1000001"},
-		{"slow_call", profile("retry", "attempt_timeout: 0s}, breaker: {slow_call"), "999.999us", "1ms", "1h", "1h0m0.000000001s"},
-		{"slow_ratio", profile("breaker", "slow_call: 1ms, slow_ratio"), "0.99%", "1%", "100%", "100.01%"},
-		{"timeout", profile("retry", "attempt_timeout: 0s, timeout"), "-1ns", "0s", "1h", "1h0m0.000000001s"},
-		{"profile_process_budget", profile("", "process_budget"), "-1", "0", "1000000", "1000001"},
-		{"throttle_k", profile("adaptive_throttle", "k"), "1.009", "1.01", "100", "100.01"},
-		{"throttle_window", profile("adaptive_throttle", "k: 2, window"), "999.999ms", "1s", "1h", "1h0m0.000000001s"},
-		{"throttle_burst", profile("budget", "kind: throttle, ratio: 0.1, burst"), "0", "1", "1000", "1001"},
-		{"ttl", profile("budget", "kind: reserve, ratio: 0.1, ttl"), "999.999ms", "1s", "60s", "60.000000001s"},
-		{"min_per_second", profile("budget", "kind: reserve, ratio: 0.1, ttl: 1s, min_per_second"), "-1", "0", "100000", "100001"},
-		{"hedge_after", profile("retry", "attempt_timeout: 0s}, hedge: {max: 1, after"), "999.999us", "1ms", "1m", "1m0.000000001s"},
-		{"hedge_max", profile("retry", "max_attempts: 99}, hedge: {after: 1ms, max"), "0", "1", "9", "10"},
-		{"availability_floor", profile("", "availability_floor"), "-1%", "0%", "100%", "101%"},
-		{"budget", "version: 1\nchain: {max_budget: 99, budget: %s}\n", "-1", "0", "99", "100"},
-		{"max_budget", "version: 1\nchain: {budget: 0, orphan_budget: 0, max_budget: %s}\n", "-1", "0", "99", "100"},
-		{"budget_up_to_max", "version: 1\nchain: {max_budget: 5, budget: %s}\n", "", "0", "5", "6"},
-		{"orphan_budget", "version: 1\nchain: {max_budget: 99, orphan_budget: %s}\n", "-1", "0", "99", "100"},
-		{"orphan_up_to_max", "version: 1\nchain: {max_budget: 5, orphan_budget: %s}\n", "", "0", "5", "6"},
-		{"process_budget", "version: 1\nchain: {process_budget: %s}\n", "-1", "0", "1000000", "1000001"},
-		{"holdout", "version: 1\nchain: {holdout: %s}\n", "-1%", "0%", "100%", "101%"},
-		{"grace", "version: 1\nchain: {grace: %s}\n", "-1ns", "0s", "168h", "168h0m0.000000001s"},
-		{"route", "version: 1\nchain: {max_budget: 99}\nservices: {a: {routes: {/a: {budget: %s}}}}\n", "-1", "0", "99", "100"},
-		{"route_up_to_max", "version: 1\nservices: {a: {routes: {/a: {budget: %s}}}}\n", "", "0", "10", "11"},
-		{"failure_status", "version: 1\nservices: {a: {failure_statuses: [%s]}}\n", "399", "400", "599", "600"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			for _, v := range []string{tt.min, tt.max} {
-				c, err := Load([]byte(fmt.Sprintf(tt.text, v)), "test.yaml")
-				require.NoError(t, err, v)
-				if p := c.Profiles["a"]; p != nil {
-					require.NoError(t, p.Validate(), v)
-				}
-			}
-			for _, v := range []string{tt.below, tt.above} {
-				if v == "" {
-					continue
-				}
-				_, err := Load([]byte(fmt.Sprintf(tt.text, v)), "test.yaml")
-				require.Error(t, err, v)
-				var list *CatalogError
-				require.ErrorAs(t, err, &list)
-				require.Len(t, list.Problems, 1, "%s: %v", v, err)
-			}
-		})
-	}
-	for _, v := range []string{"+3", "03", "3.0", "1e3", "0x3", "1_000", "2147483648000000000000", "٣", "null", "~", "\"\"", "-0", "[3]"} {
-		_, err := Load([]byte("version: 1\nchain: {budget: "+v+"}\n"), "test.yaml")
-		require.Error(t, err, v)
-	}
-}
-
 func TestProfile_validate_lists_all(t *testing.T) {
 	require.NoError(t, new(Default()).Validate())
 	p := Profile{
@@ -298,57 +223,4 @@ func TestProfile_validate_lists_all(t *testing.T) {
 	require.ErrorAs(t, err, &list)
 	require.Len(t, list.Problems, 24, err.Error())
 	require.Contains(t, err.Error(), "retry.max_attempts: 100 is out of range; use 1 to 99")
-}
-
-func FuzzLoad(f *testing.F) {
-	f.Add([]byte("version: 1\nchain: {budget: 3}\n"))
-	f.Add([]byte("version: 1\nprofiles: {a: {extends: b}, b: {extends: a}}\n"))
-	f.Add([]byte("a: &a [*a]\n"))
-	f.Add([]byte("version: 1\nservices: {a: {routes: {\"GET /{x...}\": {budget: 1}}, idempotent: [/]}}\n"))
-	f.Add([]byte("version: 1\ndependencies: {a: {hosts: [\"[::1]:80\", \"*.x\"]}}\ninternal_hosts: [10.0.0.0/8]\n"))
-	f.Add([]byte("? {}\n: - !!binary |\n  x\n"))
-	f.Add(builtinFile)
-	sample, err := os.ReadFile("testdata/sample.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(sample)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := Load(data, "fuzz.yaml")
-		if (c == nil) == (err == nil) {
-			t.Fatalf("catalog %v and error %v", c, err)
-		}
-		if err != nil {
-			var list *CatalogError
-			if !errors.As(err, &list) || len(list.Problems) == 0 || len(list.Problems) > maxProblems || len(err.Error()) > 100_000 {
-				t.Fatalf("the error is not bounded: %d bytes", len(err.Error()))
-			}
-			if strings.Count(err.Error(), "\n") > maxProblems+1 {
-				t.Fatalf("more than one line for a problem:\n%s", err)
-			}
-			return
-		}
-		// What loads is valid and usable.
-		for name, p := range c.Profiles {
-			if err := p.Validate(); err != nil || p.Name != name {
-				t.Fatalf("%s loaded and is invalid: %v", name, err)
-			}
-		}
-		for name, d := range c.Dependencies {
-			if d.Profile != "" {
-				if _, err := c.Resolve(name, ""); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, h := range d.Hosts {
-				c.Internal(h)
-				if got, ok := c.DependencyForHost(strings.Replace(h, "*", "a", 1)); !ok {
-					t.Fatalf("%s of %s belongs to %q", h, name, got)
-				}
-			}
-		}
-		if c.Chain.Budget > c.Chain.MaxBudget || c.Chain.MaxBudget > 99 {
-			t.Fatalf("%+v", c.Chain)
-		}
-	})
 }
