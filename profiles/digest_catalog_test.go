@@ -17,7 +17,7 @@ profiles: {ours: {extends: read-heavy, retry: {max_attempts: 3}}}
 dependencies:
   payments: {profile: ours, owner: team-ledger, on_failure: closed, hosts: ["*.Pay.internal:443", "[FD00::1]:80", pay.internal.], mesh: envoy, mode: enforce}
   vendor: {profile: third-party, external: true, mode: observe}
-services: {pay: {serves: [payments], idempotent: [/b, /a], routes: {"POST /": {budget: 1}}, failure_statuses: [503, 500]}, plain: {serves: [payments, vendor]}}
+services: {pay: {serves: [payments], idempotent: [/b, /a], routes: {"POST /": {budget: 1}}, failure_statuses: [503, 500]}, plain: {serves: [vendor, payments]}, self: {}}
 internal_hosts: [b, 10.0.0.0/8]
 overrides: {dependencies: {payments: {retries: disabled}}}
 `)
@@ -33,6 +33,7 @@ overrides: {dependencies: {payments: {retries: disabled}}}
 dependency "vendor" external="external" profile="third-party"
 service "pay" failure_statuses=500,503 idempotent=["/a","/b"] route "POST /" budget=1 serves=["payments"]
 service "plain" serves=["payments","vendor"]
+service "self"
 internal_hosts=["10.0.0.0/8","b"]
 override "payments" retries=disabled
 `, c.canonical())

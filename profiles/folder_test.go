@@ -283,6 +283,19 @@ func TestFolder_that_changes_is_read_again(t *testing.T) {
 	}
 }
 
+// A file that grows within one tick of the file system's clock has changed, too.
+func TestFolder_notices_a_change_of_size_alone(t *testing.T) {
+	fsys, grown := folder(map[string]string{"a.yaml": "version: 1\n", "b.yaml": "version: 1\n"}), false
+	c, err := LoadFS(swapFS{fsys, func(name string) {
+		if name == "b.yaml" && !grown {
+			grown = true
+			fsys["a.yaml"].Data = []byte("version: 1\nchain: {budget: 2}\n")
+		}
+	}}, ".")
+	require.NoError(t, err)
+	require.Equal(t, 2, c.Chain.Budget)
+}
+
 // shuffledFS lists folders in any order.
 type shuffledFS struct {
 	fs.FS

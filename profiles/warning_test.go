@@ -55,6 +55,7 @@ func TestWarnings(t *testing.T) {
 			"test.yaml:2:62: profiles.p.retry.attempt_timeout: an attempt that hangs is never given up: nothing ends it but the caller's own deadline; set attempt_timeout a little above the slowest answer that is worth waiting for"},
 		{"left_out_attempt_timeout", profile("retry: {max_attempts: 2}"), "test.yaml:2:12: profiles.p.retry.attempt_timeout: an attempt that hangs is never given up"},
 		{"attempt_timeout_left_to_timeout", profile("retry: {max_attempts: 2, timeout: 1s}"), "test.yaml:2:12: profiles.p.retry.attempt_timeout: an attempt that hangs takes the whole timeout"},
+		{"one_attempt_without_limit", profile("retry: {max_attempts: 1}"), "profiles.p.retry.attempt_timeout: an attempt that hangs is never given up"},
 		{"one_attempt_within_timeout", profile("retry: {max_attempts: 1, timeout: 1s}"), ""},
 		{"inherited_attempt_timeout", profile("extends: aws-standard, retry: {max_attempts: 2}"), ""},
 		{"idempotent_post", service("POST /orders"),
