@@ -41,13 +41,11 @@ type change struct{ from, to State }
 
 // Permit is the right to send one attempt. It is handed to [Breaker.Done] when the attempt is over. The zero Permit,
 // which a nil Breaker gives, needs no Done.
-type Permit struct {
-	phase  *phase
-	block  *rolling.Block // Closed: the slice of the window that the attempt began in
-	began  time.Duration
-	slot   int32  // HalfOpen
-	serial uint32 // HalfOpen
-	flying bool   // Closed: it holds a place in flight
+type Permit struct { // of four words: the compiler keeps no larger one in registers
+	phase *phase
+	block *rolling.Block // Closed: the slice of the window that the attempt began in
+	began time.Duration
+	probe ticket // HalfOpen
 }
 
 // New returns the breaker of the dependency called name, or nil if p has none. onChange, which may be nil, is called
@@ -99,7 +97,10 @@ func (b *Breaker) AllowAt(at time.Time) (Permit, error) {
 	}
 	now := max(0, at.Sub(b.base))
 	p := b.phase()
-	if p.state == Closed {
+	switch {
+	case p.plain:
+		return Permit{phase: p, block: p.ring.At(now - p.start), began: now}, nil
+	case p.state == Closed:
 		return b.admit(p, now)
 	}
 	if err := b.refusal(p, now); err != nil {
@@ -133,25 +134,14 @@ func (b *Breaker) Done(permit *Permit, outcome Outcome) {
 	}
 	p := *permit
 	*permit = Permit{}
-	if p.phase.state == HalfOpen {
+	switch {
+	case p.phase.plain && outcome == Success && p.phase == b.phase():
+		p.block.Add(true)
+	case p.phase.state == HalfOpen:
 		b.probed(p, outcome)
-		return
-	}
-	if p.flying {
-		b.flying.give(p.began)
-	}
-	switch outcome {
-	case Success:
-		if b.phase() == p.phase && !b.slow(p) {
-			p.block.Add(true)
-			p.phase.streak.end()
-			return
-		}
-	case Failure:
 	default:
-		return
+		b.finished(p, outcome)
 	}
-	b.count(p, outcome == Success)
 }
 
 // State returns the state that the next attempt would meet: an open breaker whose time is over is half-open.
@@ -216,20 +206,15 @@ func (b *Breaker) admit(p *phase, now time.Duration) (Permit, error) {
 	if p.ring == nil {
 		return Permit{}, nil
 	}
-	flying := false
-	if full := p.rules.full; full != nil {
-		var ok bool
-		if flying, ok = b.flying.take(now, full.MaxInFlight); !ok {
-			return Permit{}, full
-		}
+	if full := p.rules.full; full != nil && !b.flying.take(now, full.MaxInFlight) {
+		return Permit{}, full
 	}
-	return Permit{phase: p, block: p.ring.At(now - p.start), began: now, flying: flying}, nil
+	return Permit{phase: p, block: p.ring.At(now - p.start), began: now}, nil
 }
 
-// slow reports whether an attempt that ends now took long, by the rules that it began under.
-func (b *Breaker) slow(p Permit) bool {
-	limit := p.phase.rules.slowCall
-	return limit > 0 && b.now()-p.began >= limit
+// slow reports whether an attempt that ends now took long.
+func (b *Breaker) slow(p *phase, began time.Duration) bool {
+	return p.rules.slowCall > 0 && b.now()-began >= p.rules.slowCall
 }
 
 var errFailed = errors.New("failed")
@@ -238,6 +223,20 @@ var errFailed = errors.New("failed")
 // an attempt does.
 func succeeded() (struct{}, error) { return struct{}{}, nil }
 func failed() (struct{}, error)    { return struct{}{}, errFailed }
+
+// finished takes what became of an attempt that began closed.
+func (b *Breaker) finished(p Permit, outcome Outcome) {
+	if p.phase.rules.full != nil { // it holds a place in flight
+		b.flying.give(p.began)
+	}
+	switch {
+	case outcome == Success && p.phase == b.phase() && !b.slow(p.phase, p.began):
+		p.block.Add(true)
+		p.phase.streak.end()
+	case outcome == Success, outcome == Failure:
+		b.count(p, outcome == Success)
+	}
+}
 
 // count takes the result of an attempt that began closed, where more than a counter may have to change.
 func (b *Breaker) count(p Permit, success bool) {
@@ -253,8 +252,7 @@ func (b *Breaker) count(p Permit, success bool) {
 	if now.ring != p.phase.ring {
 		p.block = now.ring.At(p.began - now.start)
 	}
-	p.phase = now
-	slow := b.slow(p)
+	slow := b.slow(now, p.began)
 	if slow {
 		p.block.AddSlow(success)
 	} else {
@@ -306,16 +304,12 @@ func (b *Breaker) probe(now time.Duration) (Permit, error) {
 		return Permit{}, p.err
 	}
 	b.land(s)
-	flying := false
-	if full := p.rules.full; full != nil {
-		var ok bool
-		if flying, ok = b.flying.take(now, full.MaxInFlight); !ok {
-			p.probes.tally()
-			return Permit{}, full
-		}
+	full := p.rules.full
+	if full != nil && !b.flying.take(now, full.MaxInFlight) {
+		p.probes.tally()
+		return Permit{}, full
 	}
-	p.probes.take(i, now, p.rules.probeTimeout, flying)
-	return Permit{phase: p, began: now, slot: int32(i), serial: s.serial}, nil
+	return Permit{phase: p, began: now, probe: p.probes.take(i, now, p.rules.probeTimeout, full != nil)}, nil
 }
 
 // land gives back the place in flight of the probe in a slot, if it still has one. mu is held.
@@ -331,8 +325,8 @@ func (b *Breaker) probed(p Permit, outcome Outcome) {
 	b.mu.Lock()
 	defer b.unlock()
 	ps := p.phase.probes
-	s := &ps.slots[p.slot]
-	if s.state != slotOut || s.serial != p.serial {
+	s := ps.held(p.probe)
+	if s == nil {
 		return // reported before, or too late: the permit is somebody else's by now
 	}
 	b.land(s)
@@ -341,9 +335,8 @@ func (b *Breaker) probed(p Permit, outcome Outcome) {
 	if now.era != p.phase.era {
 		return
 	}
-	p.phase = now
 	switch {
-	case outcome == Failure, outcome == Success && b.slow(p):
+	case outcome == Failure, outcome == Success && b.slow(now, p.began):
 		b.tell(failed)
 	case outcome == Success:
 		s.state = slotDone

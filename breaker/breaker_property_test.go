@@ -58,12 +58,15 @@ func compare(t *testing.T, seed uint64) {
 	for step := range 4000 {
 		switch op := random.IntN(10); {
 		case op < 4 || len(calls) == 0:
-			require.Equal(t, reference.State() != gobreaker.StateOpen, b.State() != Open, "step %d", step)
+			if (reference.State() != gobreaker.StateOpen) != (b.State() != Open) {
+				t.Fatalf("step %d: %v, gobreaker %v", step, b.State(), reference.State())
+			}
 			done, refErr := reference.Allow()
 			ready := ready(b)
 			permit, err := b.Allow()
-			require.Equal(t, refErr == nil, err == nil, "step %d: %v, gobreaker %v", step, err, refErr)
-			require.Equal(t, err == nil, ready, "step %d: Ready", step)
+			if (refErr == nil) != (err == nil) || ready != (err == nil) {
+				t.Fatalf("step %d: %v, gobreaker %v, ready %v", step, err, refErr, ready)
+			}
 			if err == nil && random.IntN(50) > 0 { // one in 50 never ends
 				calls = append(calls, running{permit, done})
 			}
@@ -89,13 +92,16 @@ func compare(t *testing.T, seed uint64) {
 		want := map[gobreaker.State]State{
 			gobreaker.StateClosed: Closed, gobreaker.StateOpen: Open, gobreaker.StateHalfOpen: HalfOpen,
 		}[reference.State()]
-		require.Equal(t, want, b.State(), "step %d", step)
+		if b.State() != want {
+			t.Fatalf("step %d: %v, gobreaker %v", step, b.State(), want)
+		}
 		seen[want]++
 		if want == Closed {
 			counts := reference.Counts()
 			ok, failed := b.Counts()
-			require.EqualValues(t, counts.TotalSuccesses, ok, "step %d", step)
-			require.EqualValues(t, counts.TotalFailures, failed, "step %d", step)
+			if uint64(counts.TotalSuccesses) != ok || uint64(counts.TotalFailures) != failed {
+				t.Fatalf("step %d: %d and %d, gobreaker %+v", step, ok, failed, counts)
+			}
 		}
 		if want == HalfOpen && step%500 == 499 {
 			// Probes that never end block gobreaker for ever; begin anew to see more than that.

@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
 // Half-open lets the herd through (sony/gobreaker#53 and others).
@@ -195,8 +197,8 @@ func TestRegression_A095_refusals_do_not_keep_it_open(t *testing.T) {
 	})
 }
 
-// A dependency that hangs is seen when attempts end, not while they hang (sony/gobreaker#91): the package comment says so, and
-// this holds it to that. The attempt timeout bounds how long it takes.
+// Without a limit, a dependency that hangs is seen when attempts end, not while they hang (sony/gobreaker#91): the package comment says so, and
+// this holds it to that. The attempt timeout bounds how long it takes, and a limit in flight how many it are.
 func TestRegression_A097_attempts_count_when_they_end(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New("payments", settings(), nil)
@@ -213,6 +215,124 @@ func TestRegression_A097_attempts_count_when_they_end(t *testing.T) {
 			b.Done(&hanging[i], Failure)
 		}
 		require.Equal(t, Open, b.State())
+	})
+}
+
+func TestRegression_A097_a_limit_bounds_what_hangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := settings()
+		p.MaxInFlight = 5
+		b := New("payments", p, nil)
+		var hanging []Permit
+		for range 100 {
+			permit, err := b.Allow()
+			if err == nil {
+				hanging = append(hanging, permit)
+				continue
+			}
+			var full *OpenError
+			require.ErrorAs(t, err, &full)
+			require.Equal(t, 5, full.MaxInFlight)
+			require.EqualError(t, err, "chainbudget: breaker of payments has all of its 5 attempts in flight")
+			require.Zero(t, full.RetryIn())
+			require.Same(t, err, b.Refuses())
+		}
+		require.Len(t, hanging, 5)
+		require.Equal(t, Closed, b.State(), "the limit is no verdict on the dependency")
+		time.Sleep(time.Second)
+		for range 3 { // only the first counts
+			b.Done(&hanging[0], Success)
+		}
+		next, err := b.Allow()
+		require.NoError(t, err)
+		_, err = b.Allow()
+		require.Error(t, err)
+		b.Done(&next, Ignored)
+		require.NoError(t, b.Refuses())
+	})
+}
+
+// Breakers made and configured anew by the hundred thousand: none leaves a goroutine, and what is dropped is gone.
+func TestRegression_A099_breakers_are_released(t *testing.T) {
+	goroutines := runtime.NumGoroutine()
+	p := settings()
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for range 100_000 {
+		New("payments", p, nil).Configure(profiles.Breaker{Window: time.Second, FailureRatio: 1, MinRequests: 1, Probes: 1})
+	}
+	require.Less(t, heap()-before, int64(1<<20), "nothing keeps them")
+	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
+
+	kept := make([]*Breaker, 1000)
+	before = heap()
+	for i := range kept {
+		kept[i] = New("payments", p, nil)
+	}
+	require.Less(t, (heap()-before)/int64(len(kept)), int64(1024), "bytes of an idle breaker")
+	runtime.KeepAlive(kept)
+}
+
+// One breaker, settings that change all the time while it is used: it stays as large as it was.
+func TestRegression_A099_a_breaker_does_not_grow_with_its_reloads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goroutines := runtime.NumGoroutine()
+		b := New("payments", settings(), nil)
+		p := settings()
+		p.FailureRatio = 1
+		heap := func() uint64 {
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		var before uint64
+		for i := range 20_000 {
+			p.Window = time.Duration(10+i%7) * time.Second
+			p.MaxInFlight = i % 3 * 100
+			b.Configure(p)
+			attempt(b, Outcome(i%2)) // ignored or good
+			attempt(b, Success)
+			if i == 1000 {
+				before = heap()
+			}
+		}
+		require.Less(t, int64(heap())-int64(before), int64(256<<10))
+		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
+		require.Equal(t, Closed, b.State())
+		ok, _ := b.Counts()
+		require.EqualValues(t, 30_000, ok, "and nothing that was counted is lost")
+		runtime.KeepAlive(b)
+	})
+}
+
+// One goroutine for each breaker, and a ticket that is not returned when the timer wins.
+func TestRegression_A100_no_goroutines_and_all_places_back(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := runtime.NumGoroutine()
+		for range 1000 {
+			p := settings()
+			p.MaxInFlight = 30
+			b := New("payments", p, nil)
+			late := make([]Permit, 30)
+			for i := range late {
+				var err error
+				late[i], err = b.Allow()
+				require.NoError(t, err)
+			}
+			require.Error(t, b.Refuses())
+			for i := range late { // each attempt ran into its timeout; after twenty the breaker is open
+				b.Done(&late[i], Failure)
+			}
+			require.Equal(t, Open, b.State())
+			require.Zero(t, b.flying.out(b.now()))
+		}
+		require.LessOrEqual(t, runtime.NumGoroutine(), before)
 	})
 }
 
@@ -260,6 +380,30 @@ func TestRegression_A102_failed_probe_is_open_half_open_open(t *testing.T) {
 	})
 }
 
+// A change of the settings loses the state, or is in force only after a restart (resilience4j#2365 and others).
+func TestRegression_A103_new_settings_keep_the_state_and_are_in_force(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := settings()
+		b := New("payments", p, nil)
+		open(t, b)
+		until := b.phase().until
+		time.Sleep(time.Second)
+		p.FailureRatio, p.MinRequests, p.Probes = 0.1, 5, 1
+		b.Configure(p)
+		require.Equal(t, Open, b.State())
+		require.Equal(t, until, b.phase().until, "the timer runs on")
+		require.False(t, attempt(b, Success))
+		time.Sleep(until - b.now() + 1)
+		require.True(t, attempt(b, Success))
+		require.Equal(t, Closed, b.State(), "one probe suffices now")
+		for range 9 {
+			attempt(b, Success)
+		}
+		attempt(b, Failure)
+		require.Equal(t, Open, b.State(), "1 of 10")
+	})
+}
+
 // A jump of the wall clock moves the open time (apache/brpc#3268). To an instant that was stored before, a clock set an
 // hour ahead looks as if its own wall part were an hour earlier; its monotonic part stays. On the real clock, because
 // the instants of a synctest bubble have no monotonic part.
@@ -291,95 +435,4 @@ func setWall(t *testing.T, instant *time.Time, hours int64) {
 	before := instant.Round(0)
 	*(*uint64)(unsafe.Pointer(instant)) += uint64(hours*3600) << 30
 	require.Equal(t, time.Duration(hours)*time.Hour, instant.Round(0).Sub(before))
-}
-
-// Fault: a result of an older state decides the new one.
-func TestRegression_results_of_an_older_state_count_for_nothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := New("payments", settings(), nil)
-		var old [10]Permit
-		for i := range old {
-			old[i], _ = b.Allow()
-		}
-		halfOpen(t, b)
-		probe, err := b.Allow()
-		require.NoError(t, err)
-		b.Done(&old[0], Failure)
-		require.Equal(t, HalfOpen, b.State())
-		b.Done(&old[1], Success)
-		ok, _ := b.Counts()
-		require.Zero(t, ok)
-		b.Done(&probe, Success)
-		attempt(b, Success)
-		stale, err := b.Allow()
-		require.NoError(t, err)
-		copied := stale
-		b.Done(&stale, Success)
-		require.Equal(t, Closed, b.State())
-		b.Done(&copied, Failure)
-		for i := range old[2:] {
-			b.Done(&old[2+i], Failure)
-		}
-		ok, failed := b.Counts()
-		require.Zero(t, ok+failed)
-	})
-}
-
-// Fault: gobreaker's two-step breaker counts a result for each time that it is told.
-func TestRegression_second_done_does_nothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := New("payments", settings(), nil)
-		p, err := b.Allow()
-		require.NoError(t, err)
-		for range 5 {
-			b.Done(&p, Success)
-			b.Done(&p, Failure)
-		}
-		ok, failed := b.Counts()
-		require.EqualValues(t, 1, ok)
-		require.Zero(t, failed)
-		b.Done(nil, Failure)
-		b.Done(new(Permit), Failure)
-
-		// Half-open, even a copy does nothing.
-		halfOpen(t, b)
-		p, err = b.Allow()
-		require.NoError(t, err)
-		first, second := p, p
-		b.Done(&p, Success)
-		b.Done(&first, Failure)
-		require.Equal(t, HalfOpen, b.State())
-		b.Done(&second, Success)
-		attempt(b, Success)
-		require.Equal(t, HalfOpen, b.State())
-		ok, _ = b.Counts()
-		require.EqualValues(t, 2, ok)
-	})
-}
-
-// Fault: a fixed window misses a burst across its edge.
-func TestRegression_burst_across_an_edge_opens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := settings()
-		p.Window = time.Second
-		b := New("payments", p, nil)
-		time.Sleep(950 * time.Millisecond)
-		for range 10 {
-			attempt(b, Failure)
-		}
-		time.Sleep(100 * time.Millisecond)
-		for range 10 {
-			attempt(b, Failure)
-		}
-		require.Equal(t, Open, b.State())
-	})
-}
-
-// Fault: one goroutine for each breaker. goleak in TestMain fails this package if New starts any.
-func TestRegression_A100_breakers_start_no_goroutines(t *testing.T) {
-	before := runtime.NumGoroutine()
-	for range 1000 {
-		open(t, New("payments", settings(), nil))
-	}
-	require.LessOrEqual(t, runtime.NumGoroutine(), before)
 }

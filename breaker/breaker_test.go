@@ -1,7 +1,6 @@
 package breaker
 
 import (
-	"errors"
 	"runtime"
 	"sync"
 	"testing"
@@ -145,33 +144,7 @@ func TestBreaker_ready_takes_nothing(t *testing.T) {
 	})
 }
 
-func TestOpenError_names_dependency_and_time(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := New("payments", settings(), nil)
-		open(t, b)
-		_, err := b.Allow()
-		var refused *OpenError
-		require.ErrorAs(t, err, &refused)
-		require.Equal(t, "payments", refused.Name)
-		require.Equal(t, b.phase().rules.openFor, refused.RetryIn())
-		time.Sleep(time.Second)
-		require.Equal(t, b.phase().rules.openFor-time.Second, refused.RetryIn())
-		require.Contains(t, err.Error(), "breaker of payments is open for another "+(b.phase().rules.openFor-time.Second).Round(time.Millisecond).String())
-		time.Sleep(b.phase().rules.openFor)
-		require.Zero(t, refused.RetryIn())
-		for range 3 {
-			_, err = b.Allow()
-			require.NoError(t, err)
-		}
-		_, err = b.Allow()
-		require.ErrorAs(t, err, &refused)
-		require.Zero(t, refused.RetryIn())
-		require.EqualError(t, err, "chainbudget: breaker of payments is half-open and its probes are out")
-		require.Zero(t, (&OpenError{Name: "made in a test"}).RetryIn())
-	})
-}
-
-// Fault: an open time without jitter brings a whole fleet back at one moment.
+// An open time without jitter brings a whole fleet back at one moment.
 func TestBreaker_open_time_is_jittered_per_breaker(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	low, high := time.Hour, time.Duration(0)
@@ -183,29 +156,6 @@ func TestBreaker_open_time_is_jittered_per_breaker(t *testing.T) {
 	require.Greater(t, len(seen), 490)
 	require.Less(t, low, 4100*time.Millisecond)
 	require.Greater(t, high, 5900*time.Millisecond)
-}
-
-// Fault: gobreaker deadlocks when its callback reads Counts.
-func TestBreaker_hook_runs_outside_locks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var b *Breaker
-		var seen []State
-		b = New("payments", settings(), func(name string, from, to State) {
-			require.Equal(t, "payments", name)
-			require.Equal(t, to, b.State())
-			b.Counts()
-			ready(b)
-			if p, err := b.Allow(); err == nil {
-				b.Done(&p, Ignored)
-			}
-			seen = append(seen, from, to)
-		})
-		halfOpen(t, b)
-		for range 3 {
-			attempt(b, Success)
-		}
-		require.Equal(t, []State{Closed, Open, Open, HalfOpen, HalfOpen, Closed}, seen)
-	})
 }
 
 func TestBreaker_hook_that_causes_a_change_is_called_in_order(t *testing.T) {
@@ -304,9 +254,4 @@ func TestBreaker_concurrent_use_counts_everything(t *testing.T) {
 	ok, failed := b.Counts()
 	require.EqualValues(t, 16*667, ok)
 	require.EqualValues(t, 16*666, failed)
-}
-
-func TestOpenError_is_found_by_errors_as(t *testing.T) {
-	_, found := errors.AsType[*OpenError](errors.Join(errors.New("other"), &OpenError{Name: "payments"}))
-	require.True(t, found)
 }

@@ -43,15 +43,15 @@ func (f *flying) out(now time.Duration) int {
 	return int(before + present)
 }
 
-// take counts an attempt that begins at now, unless limit are out: taken = give it back, ok = it may go. One that
-// says that it began hours ago is not counted.
-func (f *flying) take(now time.Duration, limit int) (taken, ok bool) {
+// take counts an attempt that begins at now, unless limit are out. One that says that it began hours ago may go and is
+// not counted; nor does give know it then.
+func (f *flying) take(now time.Duration, limit int) (ok bool) {
 	limit = min(limit, placeMask)
 	for {
 		word := f.word.Load()
 		hour, before, present := turn(word, now)
 		if int(before+present) >= limit {
-			return false, false
+			return false
 		}
 		switch hour - hourOf(now) {
 		case 0:
@@ -59,10 +59,10 @@ func (f *flying) take(now time.Duration, limit int) (taken, ok bool) {
 		case 1:
 			before++
 		default:
-			return false, true
+			return true
 		}
 		if f.word.CompareAndSwap(word, pack(hour, before, present)) {
-			return true, true
+			return true
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 // phase is the time between two changes of state, under one set of rules. Only what it points to ever changes.
 type phase struct {
 	state State
+	plain bool   // Closed, and a success needs nothing but to be counted: not limited, slow or the end of a row
 	era   uint64 // counts changes of state: what belongs to an earlier one is told by it
 	rules *rules
 	start time.Duration // when the era began
@@ -43,6 +44,7 @@ func (b *Breaker) begin(s State, r *rules) {
 	case s == Closed && r.Enabled():
 		p.ring = newRing(r)
 		p.streak = p.streakFor(r)
+		p.plain = r.plain()
 	case s == Open:
 		p.until = p.start + r.openFor
 		p.err = &OpenError{Name: b.name, breaker: b, until: p.until}
@@ -125,6 +127,7 @@ func (b *Breaker) reset(r *rules) {
 // reconfigure goes on counting a closed phase under other rules. mu is held.
 func (b *Breaker) reconfigure(old, next *phase) {
 	next.streak = old.streakFor(next.rules)
+	next.plain = next.rules.plain()
 	if next.rules.Window == old.rules.Window {
 		b.current.Store(next)
 	} else {

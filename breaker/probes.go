@@ -94,12 +94,24 @@ func (ps *probes) oldest() int {
 	return oldest
 }
 
+// ticket names a slot, and in its upper half the probe that holds it.
+type ticket uint64
+
 // take gives slot i to a probe that begins at now.
-func (ps *probes) take(i int, now, limit time.Duration, flying bool) {
+func (ps *probes) take(i int, now, limit time.Duration, flying bool) ticket {
 	s := &ps.slots[i]
 	s.state, s.began, s.due, s.flying = slotOut, now, now+limit, flying
 	s.serial++
 	ps.tally()
+	return ticket(s.serial)<<32 | ticket(i)
+}
+
+// held returns the slot of a probe, or nil if it has given it up.
+func (ps *probes) held(t ticket) *slot {
+	if s := &ps.slots[uint32(t)]; s.state == slotOut && s.serial == uint32(t>>32) {
+		return s
+	}
+	return nil
 }
 
 // tally updates the numbers.

@@ -32,6 +32,11 @@ func (b *Breaker) rulesOf(p profiles.Breaker) *rules {
 // want is how many probes have to succeed.
 func (r *rules) want() int { return max(1, r.Probes) }
 
+// plain reports whether only the share of failures decides.
+func (r *rules) plain() bool {
+	return r.ConsecutiveFailures <= 0 && r.slowCall <= 0 && r.full == nil
+}
+
 // tripped is the rule: enough failures in a row, or enough attempts in the window, of this process and of the others, of
 // which too large a share failed or was slow. gobreaker asks it after each failure. mu is held.
 func (b *Breaker) tripped() bool {

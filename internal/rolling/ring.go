@@ -110,28 +110,22 @@ func (r *Ring) from(elapsed time.Duration) time.Duration {
 }
 
 // Add counts one event.
-func (b *Block) Add(success bool) { b.cell().add(success) }
-
-// AddSlow counts one event that took long.
-func (b *Block) AddSlow(success bool) {
-	c := b.cell()
-	c.add(success)
-	c.slow.Add(1)
-}
-
-func (b *Block) cell() *cell {
+func (b *Block) Add(success bool) {
+	c := &b.cells[0]
 	if len(b.cells) > 1 {
-		return &b.cells[rand.Uint32()&uint32(len(b.cells)-1)]
+		c = &b.cells[rand.Uint32()&uint32(len(b.cells)-1)]
 	}
-	return &b.cells[0]
-}
-
-func (c *cell) add(success bool) {
 	if success {
 		c.ok.Add(1)
 	} else {
 		c.failed.Add(1)
 	}
+}
+
+// AddSlow counts one event that took long.
+func (b *Block) AddSlow(success bool) {
+	b.Add(success)
+	b.cells[0].slow.Add(1)
 }
 
 // cells returns the power of two, at most 8, that covers the processors at work.
