@@ -104,17 +104,50 @@ func TestRegression_A044_ceiling_never_overflows_or_shrinks(t *testing.T) {
 	}
 }
 
+// The same without a gap, for settings as catalogs have them: no delay of any ordinal to 10,000 is above the cap.
+func TestRegression_A044_no_ordinal_waits_longer_than_the_cap(t *testing.T) {
+	random := rand.New(rand.NewPCG(44, 44))
+	for _, b := range []Backoff{
+		{}, {Base: 1, ThrottledBase: 3, Cap: 2}, {Base: ms, ThrottledBase: ms, Cap: ms}, {Base: 50 * ms, ThrottledBase: time.Second, Cap: 20 * time.Second},
+		{Base: 7 * ms, ThrottledBase: 11 * ms, Cap: time.Hour}, {Base: math.MaxInt64, Cap: math.MaxInt64}, {Base: 3, Cap: math.MaxInt64},
+	} {
+		for _, throttled := range []bool{false, true} {
+			last := time.Duration(0)
+			for n := range 10_001 {
+				ceiling, d, pinned := b.Ceiling(n, throttled), b.Delay(n, throttled, random.Int64N), b.Delay(n, throttled, most)
+				if ceiling < last || ceiling > b.limit() || d < 0 || d > ceiling || pinned > ceiling || pinned < ceiling-1 {
+					t.Fatalf("%+v, throttled %v, ordinal %d: ceiling %v after %v, delays %v and %v", b, throttled, n, ceiling, last, d, pinned)
+				}
+				last = ceiling
+			}
+			require.Equal(t, b.limit(), last)
+		}
+	}
+}
+
 // Jitter that ends at the cap lets clients meet again (ferd/backoff#8). Chi-square over 64 bins, at the 99.99 % quantile of
 // 63 degrees of freedom, with a fixed seed.
 func TestRegression_A046_jitter_is_uniform_at_every_ordinal(t *testing.T) {
 	const bins, samples, quantile = 64, 10_000, 113.2
 	b := Backoff{Base: 50 * ms, ThrottledBase: time.Second, Cap: 20 * time.Second}
 	random := rand.New(rand.NewPCG(46, 46))
-	for _, n := range []int{0, 1, 5, 8, 9, 50, math.MaxInt} {
-		ceiling, sum := b.Ceiling(n, false), 0.0
+	type draw struct {
+		n         int
+		throttled bool
+	}
+	var draws []draw
+	for n := range 13 { // 20 s is reached at 9, and at 5 where the callee throttles
+		draws = append(draws, draw{n, false}, draw{n, true})
+	}
+	for _, n := range []int{50, 1000, 10_000, math.MaxInt} {
+		draws = append(draws, draw{n, false}, draw{n, true})
+	}
+	for _, of := range draws {
+		n := of.n
+		ceiling, sum := b.Ceiling(n, of.throttled), 0.0
 		var counts [bins]int
 		for range samples {
-			d := b.Delay(n, false, random.Int64N)
+			d := b.Delay(n, of.throttled, random.Int64N)
 			counts[min(bins-1, int(float64(d)/float64(ceiling)*bins))]++
 			sum += float64(d)
 		}
