@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
@@ -108,7 +110,13 @@ func TestDecisionsAreSpanEvents(t *testing.T) {
 	span.End()
 
 	var events []string
-	for _, e := range spans.Ended()[0].Events() {
+	decided := rec.Events()
+	for i, e := range spans.Ended()[0].Events() {
+		// A050: which profile waited how long is to be seen where the call is.
+		if !slices.Contains(e.Attributes, attribute.String("chainbudget.profile", string(steady))) ||
+			!slices.Contains(e.Attributes, attribute.Float64("chainbudget.delay_ms", float64(decided[i].Delay)/float64(time.Millisecond))) {
+			t.Errorf("event %d: %v; want the profile %q and the delay %v", i, e.Attributes, steady, decided[i].Delay)
+		}
 		line := e.Name
 		for _, a := range e.Attributes {
 			if a.Key == "chainbudget.attempt" || a.Key == "chainbudget.reason" || a.Key == "chainbudget.owner" {

@@ -491,6 +491,8 @@ func (c *Call) record() {
 		}
 		span.AddEvent(name, trace.WithAttributes(
 			attribute.String("chainbudget.dependency", dep.name),
+			attribute.String("chainbudget.profile", string(c.policy.profile.Name)),
+			attribute.Float64("chainbudget.delay_ms", float64(d.Delay)/float64(time.Millisecond)),
 			attribute.Int("chainbudget.attempt", c.failedAttempt()),
 			attribute.String("chainbudget.reason", d.Reason.String()),
 			attribute.String("chainbudget.owner", r.Owner),
