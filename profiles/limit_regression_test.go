@@ -12,15 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// limit is the range of one key, and a catalog with a place for its value in which nothing else is in its way.
-type limit struct {
+// boundary is the range of one key, and a catalog with a place for its value in which nothing else is in its way.
+type boundary struct {
 	key                    string // as in problems; "retry.max_attempts (why)" is a second range of the same key
 	text                   string
 	below, min, max, above []string // each in every spelling
 }
 
-func limitOf[T int | time.Duration | float64 | factor](key string, r span[T], text string) limit {
-	l := limit{key: key, text: text}
+func boundaryOf[T int | time.Duration | float64 | factor](key string, r span[T], text string) boundary {
+	l := boundary{key: key, text: text}
 	spell := func(v T, step int) []string {
 		switch v := any(v).(type) {
 		case int:
@@ -49,60 +49,60 @@ func profileText(settings string) string {
 
 // profileLimits has every number of a profile. A key whose range begins above zero and may be 0 for "off" has the range
 // without that 0.
-func profileLimits() []limit {
+func profileLimits() []boundary {
 	const patient = "retry: {attempt_timeout: 0s}, "
-	return []limit{
-		limitOf("retry.max_attempts", rangeAttempts, profileText("retry: {max_attempts: %s}")),
-		limitOf("retry.statuses", rangeStatus, profileText("retry: {statuses: [%s]}")),
-		limitOf("retry.attempt_timeout", rangeTimeout, profileText("retry: {attempt_timeout: %s}")),
-		limitOf("retry.timeout", rangeTimeout, profileText("retry: {attempt_timeout: 0s, timeout: %s}")),
-		limitOf("retry.reserve", rangeTokens, profileText("retry: {reserve: %s}")),
-		limitOf("backoff.base", rangeWait, profileText("backoff: {cap: 1h, base: %s}")),
-		limitOf("backoff.throttled_base", rangeWait, profileText("backoff: {cap: 1h, throttled_base: %s}")),
-		limitOf("backoff.cap", rangeWait, profileText("backoff: {base: 1ms, throttled_base: 1ms, cap: %s}")),
-		limitOf("budget.ratio", rangeRatio, profileText("budget: {ratio: %s}")),
-		limitOf("budget.ratio (throttle)", rangeRatio, profileText("budget: {kind: throttle, burst: 10, ratio: %s}")),
-		limitOf("budget.ratio (reserve)", rangeRatio, profileText("budget: {kind: reserve, ttl: 1s, ratio: %s}")),
-		limitOf("budget.burst", rangeBurst, profileText("budget: {burst: %s}")),
-		limitOf("budget.burst (quota)", rangeBurst, profileText("budget: {kind: quota, cost: 1, throttled_cost: 1, burst: %s}")),
-		limitOf("budget.burst (throttle)", rangeThrottle, profileText("budget: {kind: throttle, ratio: 0.1, burst: %s}")),
-		limitOf("budget.cost", rangeBurst, profileText("budget: {kind: quota, burst: 100000, throttled_cost: 1, cost: %s}")),
-		limitOf("budget.throttled_cost", rangeBurst, profileText("budget: {kind: quota, burst: 100000, cost: 1, throttled_cost: %s}")),
-		limitOf("budget.min_per_second", rangeReserve, profileText("budget: {kind: reserve, ratio: 0.1, ttl: 1s, min_per_second: %s}")),
-		limitOf("budget.ttl", rangeTTL, profileText("budget: {kind: reserve, ratio: 0.1, ttl: %s}")),
-		limitOf("breaker.window", rangeWindow, profileText("breaker: {window: %s}")),
-		limitOf("breaker.failure_ratio", rangeFailure, profileText("breaker: {failure_ratio: %s}")),
-		limitOf("breaker.min_requests", rangeRequests, profileText("breaker: {min_requests: %s}")),
-		limitOf("breaker.open_for", rangeOpen, profileText("breaker: {open_for: %s}")),
-		limitOf("breaker.probes", rangeProbes, profileText("breaker: {probes: %s}")),
-		limitOf("breaker.probe_timeout", rangeOpen, profileText("breaker: {probe_timeout: %s}")),
-		limitOf("breaker.consecutive_failures", rangeOptional, profileText("breaker: {consecutive_failures: %s}")),
-		limitOf("breaker.slow_call", rangeWait, profileText(patient+"breaker: {slow_call: %s}")),
-		limitOf("breaker.slow_ratio", rangeFailure, profileText("breaker: {slow_call: 1ms, slow_ratio: %s}")),
-		limitOf("breaker.max_in_flight", rangeOptional, profileText("breaker: {max_in_flight: %s}")),
-		limitOf("hedge.after", rangeHedgeAfter, profileText(patient+"hedge: {max: 1, after: %s}")),
-		limitOf("hedge.max", rangeHedges, profileText("retry: {max_attempts: 99}, hedge: {after: 1ms, max: %s}")),
-		limitOf("adaptive_throttle.k", rangeK, profileText("adaptive_throttle: {k: %s}")),
-		limitOf("adaptive_throttle.window", rangeLong, profileText("adaptive_throttle: {k: 2, window: %s}")),
-		limitOf("process_budget", rangeOptional, profileText("process_budget: %s")),
-		limitOf("availability_floor", rangeShare, profileText("availability_floor: %s")),
+	return []boundary{
+		boundaryOf("retry.max_attempts", rangeAttempts, profileText("retry: {max_attempts: %s}")),
+		boundaryOf("retry.statuses", rangeStatus, profileText("retry: {statuses: [%s]}")),
+		boundaryOf("retry.attempt_timeout", rangeTimeout, profileText("retry: {attempt_timeout: %s}")),
+		boundaryOf("retry.timeout", rangeTimeout, profileText("retry: {attempt_timeout: 0s, timeout: %s}")),
+		boundaryOf("retry.reserve", rangeTokens, profileText("retry: {reserve: %s}")),
+		boundaryOf("backoff.base", rangeWait, profileText("backoff: {cap: 1h, base: %s}")),
+		boundaryOf("backoff.throttled_base", rangeWait, profileText("backoff: {cap: 1h, throttled_base: %s}")),
+		boundaryOf("backoff.cap", rangeWait, profileText("backoff: {base: 1ms, throttled_base: 1ms, cap: %s}")),
+		boundaryOf("budget.ratio", rangeRatio, profileText("budget: {ratio: %s}")),
+		boundaryOf("budget.ratio (throttle)", rangeRatio, profileText("budget: {kind: throttle, burst: 10, ratio: %s}")),
+		boundaryOf("budget.ratio (reserve)", rangeRatio, profileText("budget: {kind: reserve, ttl: 1s, ratio: %s}")),
+		boundaryOf("budget.burst", rangeBurst, profileText("budget: {burst: %s}")),
+		boundaryOf("budget.burst (quota)", rangeBurst, profileText("budget: {kind: quota, cost: 1, throttled_cost: 1, burst: %s}")),
+		boundaryOf("budget.burst (throttle)", rangeThrottle, profileText("budget: {kind: throttle, ratio: 0.1, burst: %s}")),
+		boundaryOf("budget.cost", rangeBurst, profileText("budget: {kind: quota, burst: 100000, throttled_cost: 1, cost: %s}")),
+		boundaryOf("budget.throttled_cost", rangeBurst, profileText("budget: {kind: quota, burst: 100000, cost: 1, throttled_cost: %s}")),
+		boundaryOf("budget.min_per_second", rangeReserve, profileText("budget: {kind: reserve, ratio: 0.1, ttl: 1s, min_per_second: %s}")),
+		boundaryOf("budget.ttl", rangeTTL, profileText("budget: {kind: reserve, ratio: 0.1, ttl: %s}")),
+		boundaryOf("breaker.window", rangeWindow, profileText("breaker: {window: %s}")),
+		boundaryOf("breaker.failure_ratio", rangeFailure, profileText("breaker: {failure_ratio: %s}")),
+		boundaryOf("breaker.min_requests", rangeRequests, profileText("breaker: {min_requests: %s}")),
+		boundaryOf("breaker.open_for", rangeOpen, profileText("breaker: {open_for: %s}")),
+		boundaryOf("breaker.probes", rangeProbes, profileText("breaker: {probes: %s}")),
+		boundaryOf("breaker.probe_timeout", rangeOpen, profileText("breaker: {probe_timeout: %s}")),
+		boundaryOf("breaker.consecutive_failures", rangeOptional, profileText("breaker: {consecutive_failures: %s}")),
+		boundaryOf("breaker.slow_call", rangeWait, profileText(patient+"breaker: {slow_call: %s}")),
+		boundaryOf("breaker.slow_ratio", rangeFailure, profileText("breaker: {slow_call: 1ms, slow_ratio: %s}")),
+		boundaryOf("breaker.max_in_flight", rangeOptional, profileText("breaker: {max_in_flight: %s}")),
+		boundaryOf("hedge.after", rangeHedgeAfter, profileText(patient+"hedge: {max: 1, after: %s}")),
+		boundaryOf("hedge.max", rangeHedges, profileText("retry: {max_attempts: 99}, hedge: {after: 1ms, max: %s}")),
+		boundaryOf("adaptive_throttle.k", rangeK, profileText("adaptive_throttle: {k: %s}")),
+		boundaryOf("adaptive_throttle.window", rangeLong, profileText("adaptive_throttle: {k: 2, window: %s}")),
+		boundaryOf("process_budget", rangeOptional, profileText("process_budget: %s")),
+		boundaryOf("availability_floor", rangeShare, profileText("availability_floor: %s")),
 	}
 }
 
 // otherLimits has every number outside of profiles.
-func otherLimits() []limit {
-	return []limit{
-		limitOf("chain.budget", rangeTokens, "version: 1\nchain: {max_budget: 99, budget: %s}\n"),
-		limitOf("chain.budget (max_budget)", span[int]{0, 5}, "version: 1\nchain: {max_budget: 5, budget: %s}\n"),
-		limitOf("chain.max_budget", rangeTokens, "version: 1\nchain: {budget: 0, orphan_budget: 0, max_budget: %s}\n"),
-		limitOf("chain.orphan_budget", rangeTokens, "version: 1\nchain: {max_budget: 99, orphan_budget: %s}\n"),
-		limitOf("chain.orphan_budget (max_budget)", span[int]{0, 5}, "version: 1\nchain: {max_budget: 5, orphan_budget: %s}\n"),
-		limitOf("chain.process_budget", rangeOptional, "version: 1\nchain: {process_budget: %s}\n"),
-		limitOf("chain.holdout", rangeShare, "version: 1\nchain: {holdout: %s}\n"),
-		limitOf("chain.grace", rangeGrace, "version: 1\nchain: {grace: %s}\n"),
-		limitOf("services.routes.budget", rangeTokens, "version: 1\nchain: {max_budget: 99}\nservices: {a: {routes: {/a: {budget: %s}}}}\n"),
-		limitOf("services.routes.budget (max_budget)", span[int]{0, 10}, "version: 1\nservices: {a: {routes: {/a: {budget: %s}}}}\n"),
-		limitOf("services.failure_statuses", rangeStatus, "version: 1\nservices: {a: {failure_statuses: [%s]}}\n"),
+func otherLimits() []boundary {
+	return []boundary{
+		boundaryOf("chain.budget", rangeTokens, "version: 1\nchain: {max_budget: 99, budget: %s}\n"),
+		boundaryOf("chain.budget (max_budget)", span[int]{0, 5}, "version: 1\nchain: {max_budget: 5, budget: %s}\n"),
+		boundaryOf("chain.max_budget", rangeTokens, "version: 1\nchain: {budget: 0, orphan_budget: 0, max_budget: %s}\n"),
+		boundaryOf("chain.orphan_budget", rangeTokens, "version: 1\nchain: {max_budget: 99, orphan_budget: %s}\n"),
+		boundaryOf("chain.orphan_budget (max_budget)", span[int]{0, 5}, "version: 1\nchain: {max_budget: 5, orphan_budget: %s}\n"),
+		boundaryOf("chain.process_budget", rangeOptional, "version: 1\nchain: {process_budget: %s}\n"),
+		boundaryOf("chain.holdout", rangeShare, "version: 1\nchain: {holdout: %s}\n"),
+		boundaryOf("chain.grace", rangeGrace, "version: 1\nchain: {grace: %s}\n"),
+		boundaryOf("services.routes.budget", rangeTokens, "version: 1\nchain: {max_budget: 99}\nservices: {a: {routes: {/a: {budget: %s}}}}\n"),
+		boundaryOf("services.routes.budget (max_budget)", span[int]{0, 10}, "version: 1\nservices: {a: {routes: {/a: {budget: %s}}}}\n"),
+		boundaryOf("services.failure_statuses", rangeStatus, "version: 1\nservices: {a: {failure_statuses: [%s]}}\n"),
 	}
 }
 
