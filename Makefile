@@ -131,6 +131,10 @@ mutants: ## Break each guarded invariant in a copy and demand that its test goes
 api: ## Write the exported API of every public package to api/*.txt
 	@go test -count=1 -run '^TestAPI$$/^is_recorded$$' ./internal/architecture -update
 
+.PHONY: schema
+schema: ## Write the JSON Schema of catalogs and the page of the built-in profiles from the code
+	@go test -count=1 -run '^Test(Schema|Document_of_the_builtin_profiles)_is_recorded$$' ./profiles -update
+
 .PHONY: tidy
 tidy: ## Tidy the go.mod of every module and format every file
 	@for module in $(MODULES); do (cd "$$module" && go mod tidy); done

@@ -119,7 +119,7 @@ var profileKeys = sync.OnceValue(func() []profileKey {
 			value: func(p *Profile) string { return strconv.Itoa(p.ProcessBudget) }},
 		{name: "availability_floor", shape: share(rangeShare), about: "No retry while the dependency's first-attempt success is below it; 0% = off.",
 			value: func(p *Profile) string { return show(p.AvailabilityFloor) }},
-		{name: "external", shape: flag(), about: "Everything called with this profile belongs to somebody else: no tokens and headers go there.",
+		{name: "external", shape: trueFalse(), about: "Everything called with this profile belongs to somebody else: no tokens and headers go there.",
 			value: func(p *Profile) string { return strconv.FormatBool(p.External) }},
 	}
 	for i, k := range list {

@@ -47,7 +47,7 @@ func oneOf(words []string) shape {
 	return shape{strings.Join(known, ", "), node{"type": "string", "enum": known}}
 }
 
-func flag() shape { return shape{"true, false", node{"type": "boolean"}} }
+func trueFalse() shape { return shape{"true, false", node{"type": "boolean"}} }
 
 func statusList() shape {
 	return shape{"statuses of " + rangeStatus.String(), node{

@@ -54,7 +54,7 @@ func rootCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  needsCommand,
 	}
-	catalog.AddCommand(checkCommand(), diffCommand(), explainCommand())
+	catalog.AddCommand(checkCommand(), diffCommand(), explainCommand(), schemaCommand())
 	root.AddCommand(catalog)
 	return root
 }
