@@ -340,6 +340,7 @@ func TestReload_warns_of_oversights(t *testing.T) {
 	require.NoError(t, f.err)
 	require.Len(t, f.Catalog().Warnings, 1)
 	text := f.Catalog().Warnings[0].String()
+	assert.Equal(t, 1, strings.Count(log.String(), text), log.String())
 	put(t, f.path, fmt.Sprintf(warned, ", availability_floor: 61%"))
 	assert.Len(t, f.generation(2).Warnings, 1)
 	put(t, f.path, fmt.Sprintf(warned, ", budget: {fund: requests}"))
