@@ -26,6 +26,9 @@ func AttemptFromContext(ctx context.Context) (Attempt, bool) {
 	if c == nil {
 		return Attempt{}, false
 	}
+	for c.Outer() != nil { // an inner layer makes one attempt of each of the outer one's
+		c = c.Outer()
+	}
 	a := Attempt{Dependency: c.Dependency().Name(), Number: c.Attempts()}
 	a.Status, a.Peer, a.Err = c.Previous()
 	return a, true

@@ -25,9 +25,23 @@ type CallOption struct {
 	Classify func(error) bool
 }
 
-// Idempotent says that the function may run twice. Without it there is one attempt: nothing that a function returns, not
-// even a refused connection, proves that it has done nothing before.
+// Idempotent says that the function may run twice, and beside itself where the profile hedges (see [Do]). Without it there
+// is one attempt: nothing that a function returns, not even a refused connection, proves that it has done nothing before.
 func Idempotent() CallOption { return CallOption{MayRepeat: true} }
+
+// together returns what several options say; of two that name or classify, the last counts.
+func together(options []CallOption) (all CallOption) {
+	for _, o := range options {
+		all.MayRepeat = all.MayRepeat || o.MayRepeat
+		if o.Operation != "" {
+			all.Operation = o.Operation
+		}
+		if o.Classify != nil {
+			all.Classify = o.Classify
+		}
+	}
+	return all
+}
 
 // Do runs fn as one call to dep, with dep's profile: each attempt gets a context of its own, which ends with the
 // attempt. fn must use it and must not keep it. Retries are paid by the request that ctx belongs to; without one there is
@@ -36,19 +50,43 @@ func Idempotent() CallOption { return CallOption{MayRepeat: true} }
 // A plain error is final; timeouts, refused and reset connections and [Retryable] errors are retried while the gates allow. The
 // error of a failed call is a *[DeniedError] that wraps fn's last error. A context that has ended before the first
 // attempt is returned as it is, and fn does not run. Panics pass through and count as failures.
+//
+// If dep's profile hedges and fn is [Idempotent], fn runs concurrently with itself, on goroutines of its own: another run
+// starts when one takes longer than hedge.after, the first that does not fail counts, and the contexts of the others are
+// canceled. Do does not wait for those: a run that has lost may still be going on when Do returns, so fn must not write
+// what others read, not even variables around it. [Call] hands a value out safely. A panic of a run that has lost goes
+// nowhere.
 func Do(ctx context.Context, dep *Dependency, fn func(context.Context) error, options ...CallOption) error {
-	_, err := Call(ctx, dep, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) }, options...)
+	_, err := do(ctx, dep, errorFunc(fn), together(options))
 	return err
 }
 
-// Call is [Do] for a function that also returns a value: that of the last attempt.
+// Call is [Do] for a function that also returns a value: that of the last attempt, or of the one that won.
 func Call[T any](ctx context.Context, dep *Dependency, fn func(context.Context) (T, error), options ...CallOption) (T, error) {
+	return do(ctx, dep, valueFunc[T](fn), together(options))
+}
+
+// function is what Do and Call run. A function value is an interface of this kind without a closure around it, which
+// would be on the heap.
+type function[T any] interface {
+	run(context.Context) (T, error)
+}
+
+type errorFunc func(context.Context) error
+
+func (f errorFunc) run(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) }
+
+type valueFunc[T any] func(context.Context) (T, error)
+
+func (f valueFunc[T]) run(ctx context.Context) (T, error) { return f(ctx) }
+
+func do[T any](ctx context.Context, dep *Dependency, fn function[T], o CallOption) (T, error) {
 	if dep == nil {
-		return fn(ctx)
+		return fn.run(ctx)
 	}
 	in, policy := dep.engine().Enter(ctx)
 	if policy.Mode() == profiles.ModeBypass {
-		return fn(ctx)
+		return fn.run(ctx)
 	}
 	if err := ctx.Err(); err != nil {
 		var none T
@@ -58,19 +96,14 @@ func Call[T any](ctx context.Context, dep *Dependency, fn func(context.Context) 
 		var none T
 		return none, refused
 	}
-	var operation uint64
 	c := new(call)
-	for _, o := range options {
-		c.idempotent = c.idempotent || o.MayRepeat
-		if o.Classify != nil {
-			c.classify = o.Classify
-		}
-		if o.Operation != "" {
-			operation = engine.HashString(engine.HashSeed, o.Operation)
-		}
+	c.classify = o.Classify
+	var operation uint64
+	if o.Operation != "" {
+		operation = engine.HashString(engine.HashSeed, o.Operation)
 	}
 	c.Begin(ctx, in, policy, engine.CallOptions{
-		Operation: operation, Idempotent: c.idempotent, Replayable: true, Wireless: true,
+		Operation: operation, Idempotent: o.MayRepeat, Replayable: true, Wireless: true,
 	})
 	for {
 		var value T
@@ -78,7 +111,11 @@ func Call[T any](ctx context.Context, dep *Dependency, fn func(context.Context) 
 		if !admitted {
 			return value, err
 		}
-		value, err = runAttempt(c, fn)
+		if c.CanHedge() {
+			value, err = hedge(c, fn)
+		} else {
+			value, err = runAttempt(c, fn)
+		}
 		if err == nil || c.Inner() {
 			return value, err
 		}
@@ -91,11 +128,10 @@ func Call[T any](ctx context.Context, dep *Dependency, fn func(context.Context) 
 // call is the state of one Do.
 type call struct {
 	engine.Call
-	attempt    *engine.Attempt
-	first      engine.Attempt
-	begun      time.Time // when the attempt was admitted
-	idempotent bool
-	classify   func(error) bool
+	attempt  *engine.Attempt
+	first    engine.Attempt
+	begun    time.Time // when the attempt was admitted
+	classify func(error) bool
 }
 
 // admit asks for the next attempt.
@@ -110,7 +146,7 @@ func (c *call) admit() (err error, admitted bool) {
 }
 
 // runAttempt runs fn once, and settles the attempt also when fn panics or ends its goroutine.
-func runAttempt[T any](c *call, fn func(context.Context) (T, error)) (value T, err error) {
+func runAttempt[T any](c *call, fn function[T]) (value T, err error) {
 	c.attempt = &c.first
 	if c.Attempts() > 1 {
 		c.attempt = new(engine.Attempt)
@@ -128,7 +164,7 @@ func runAttempt[T any](c *call, fn func(context.Context) (T, error)) (value T, e
 		}
 		c.attempt.Release()
 	}()
-	value, err = fn(c.attempt)
+	value, err = fn.run(c.attempt)
 	c.judge(err)
 	returned = true // not before: a classifier may panic, too
 	c.Done(c.Now())
@@ -143,7 +179,7 @@ func (c *call) judge(err error) {
 	r := &c.Result
 	if errors.Is(err, context.Canceled) {
 		switch {
-		case c.Parent().Err() == context.Canceled:
+		case c.Parent().Err() == context.Canceled, c.attempt.Canceled() == engine.ErrLost:
 			r.Err, r.Canceled = err, true
 			return
 		case c.attempt.Canceled() == engine.ErrAttemptTimeout:

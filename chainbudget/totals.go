@@ -36,6 +36,8 @@ type Totals struct {
 type DependencyTotals struct {
 	// Calls, Attempts and Retries: attempts include the first of each call, retries do not.
 	Calls, Attempts, Retries int64
+	// Hedges counts the hedges sent; they are in Attempts and in Retries, too.
+	Hedges int64
 	// RepeatedCalls counts calls to an operation that had already failed in the same request.
 	RepeatedCalls int64
 	// Lent and Home count tokens that went out in leases and came back.

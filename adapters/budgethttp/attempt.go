@@ -183,6 +183,9 @@ func (a *attempt) mustStop() bool {
 
 // rewound is GetBody for net/http, which asks for a second body only to send the request again.
 func (a *attempt) rewound() (io.ReadCloser, error) {
+	if cause := a.Canceled(); cause != nil {
+		return nil, cause // the call may be over, and its body the caller's again
+	}
 	a.traceMu.Lock()
 	stop := len(a.conns) > 0 && !a.heard && a.mustStop()
 	a.stopped = a.stopped || stop
@@ -269,6 +272,12 @@ func (x *exchange) try(now time.Time, body io.ReadCloser) (*http.Response, error
 	case resp != nil && err != nil:
 		closeReader(resp.Body)
 		resp = nil
+	case resp != nil:
+		if cause := a.Canceled(); cause != nil && cause != engine.ErrLost {
+			// The time was over just as the headers came. The body ends with the context: nobody could read it.
+			closeReader(resp.Body)
+			resp, err = nil, cause
+		}
 	}
 	x.judge(a, resp, err)
 	if x.Result.Failed {
@@ -284,11 +293,29 @@ func (x *exchange) try(now time.Time, body io.ReadCloser) (*http.Response, error
 		if resp.Request == nil {
 			resp.Request = req
 		}
+	}
+	switch {
+	case x.Dropped():
+		a.discard(resp)
+		return nil, err
+	case resp != nil:
 		a.own(resp)
-	} else {
+	default:
 		a.Release()
 	}
 	return resp, err
+}
+
+// discard gives up what nobody waits for.
+func (a *attempt) discard(resp *http.Response) {
+	switch {
+	case resp == nil:
+	case a.Canceled() != nil: // its connection is lost anyway
+		closeReader(resp.Body)
+	default:
+		a.drain(resp)
+	}
+	a.Release()
 }
 
 // abandon settles an attempt of which nothing more will be heard: its lease is lost and its permit comes back.

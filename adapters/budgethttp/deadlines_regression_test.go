@@ -582,3 +582,28 @@ func TestRegression_P026_the_error_of_an_expired_call_names_the_dependency_and_t
 		}
 	})
 }
+
+// Headers that come just as the attempt's time is over are no answer: the body ends with the attempt's context.
+func TestRegression_an_answer_whose_time_is_over_is_a_timeout(t *testing.T) {
+	protocols(t, func(t *testing.T, serveCallee func(testing.TB, http.Handler) *httptest.Server) {
+		content := strings.Repeat("x", 100<<10)
+		server, seen := callee(t, serveCallee, answer(200, content))
+		c := newCaller(t, roomy, catalog(3, "retry: {attempt_timeout: 300ms}"))
+		pool := newPool(t)
+		late := true
+		client := c.client(t, roundTripperFunc(func(r *http.Request) (*http.Response, error) {
+			resp, err := pool.RoundTrip(r)
+			if late {
+				late = false
+				<-r.Context().Done() // between the headers and their return the goroutine had to wait
+			}
+			return resp, err
+		}))
+		if status, body := send(t, client, request(t, c.chain(t), http.MethodGet, server.URL, nil)); status != 200 || body != content {
+			t.Errorf("status %d with %d bytes, want 200 with %d", status, len(body), len(content))
+		}
+		if n := len(seen.all()); n < 2 {
+			t.Errorf("%d requests arrived, want a retry", n)
+		}
+	})
+}

@@ -54,6 +54,7 @@ func roundTrip(base http.RoundTripper, dep *engine.Dependency, req *http.Request
 		Idempotent: idempotent(req),
 		Replayable: replayable(req),
 		External:   x.external,
+		Alone:      len(req.Trailer) > 0, // each sending of the body would write the caller's map
 	})
 	if outer := x.Outer(); outer != nil && passOn(ctx, outer) {
 		// The layer above has written this attempt's wire and reads its return. A layer below passes it on likewise.
@@ -90,7 +91,7 @@ func (x *exchange) run() (*http.Response, error) {
 			x.Refuse(reason, err)
 			return nil, x.finish()
 		}
-		resp, failure := x.try(now, body)
+		resp, failure := x.attempt(now, body)
 		if !x.Result.Failed && !x.Result.Canceled {
 			return resp, failure
 		}
@@ -114,6 +115,14 @@ func (x *exchange) run() (*http.Response, error) {
 			reason, err = x.Admit(now)
 		}
 	}
+}
+
+// attempt makes the admitted attempt, with others beside it where the profile hedges.
+func (x *exchange) attempt(now time.Time, body io.ReadCloser) (*http.Response, error) {
+	if x.CanHedge() {
+		return x.hedge(body)
+	}
+	return x.try(now, body)
 }
 
 // letReplay reports whether the request goes on once more for nothing and without a lease: net/http wanted to replay it
@@ -166,6 +175,9 @@ func (x *exchange) rewind() (io.ReadCloser, error) {
 // finish ends the call and remembers why.
 func (x *exchange) finish() *chainbudget.DeniedError {
 	x.denied = x.Finish()
+	if x.current != nil {
+		x.current.x.denied = x.denied // of a call that hedges, the response belongs to one attempt's exchange
+	}
 	return x.denied
 }
 

@@ -33,7 +33,7 @@ func (x *exchange) judgeError(a *attempt, err error) {
 	r.Err = err
 	cause := a.Canceled()
 	switch parent := x.Parent().Err(); {
-	case parent == context.Canceled && cause == nil, parent == nil && cause == nil && x.withdrawn():
+	case cause == engine.ErrLost, parent == context.Canceled && cause == nil, parent == nil && cause == nil && x.withdrawn():
 		r.Canceled, r.Unsent = true, a.neverLeft()
 		return
 	case parent != nil: // in flight when the deadline passed: it did fail

@@ -27,6 +27,9 @@ type Attempt struct {
 func (a *Attempt) Init(parent context.Context, call *Call) {
 	a.parent = parent
 	a.call = call
+	if call.race != nil {
+		call.race.join(a)
+	}
 }
 
 // Parent returns the context that the attempt was made from.

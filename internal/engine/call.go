@@ -36,6 +36,8 @@ type Call struct {
 	funded   bool  // a retry is reserved in the dependency's bucket
 	paced    bool  // and in the process's limit
 	pacedBy  bool  // and in the profile's
+	dropped  bool  // nobody waits for the attempt's outcome any more
+	hedged   uint8 // hedges sent
 	paid     int64 // what the latest retry took from that bucket
 	lease    lease
 	unlent   bool // the attempt lends nothing
@@ -45,6 +47,7 @@ type Call struct {
 	answered time.Time // when an answer that goes on for long began; zero = it did not, or is none
 	end      time.Time // when the whole call must be over by its profile; zero = no limit
 	holdout  bool      // the attempt is one that ownership refused
+	race     *race     // that the attempt is part of; nil for a call that does not hedge, and for the call that decides
 
 	previousErr    error
 	previousStatus int
@@ -69,6 +72,8 @@ type CallOptions struct {
 	External bool
 	// Wireless says that the adapter has no wire: attempts neither lend nor expect a return.
 	Wireless bool
+	// Alone says that two attempts must not run at once, although the request can be sent twice.
+	Alone bool
 }
 
 // Report is what an inner layer for the same dependency tells the layer that decides.
@@ -157,6 +162,21 @@ func (c *Call) Admit(now time.Time) (ownership.Reason, error) {
 		c.giveBack()
 		return ownership.ReasonBreakerOpen, err
 	}
+	c.count(permit, now)
+	if c.attempts == 1 {
+		return ownership.ReasonAllowed, nil
+	}
+	c.paid = c.cost()
+	c.retriedOwner(c.Result.Owner)
+	c.record()
+	c.previousErr, c.previousStatus = c.Result.Err, c.Result.Status
+	c.Result = Result{}
+	c.reported.Store(nil)
+	return ownership.ReasonAllowed, nil
+}
+
+// count makes an attempt that may go out the latest one.
+func (c *Call) count(permit breaker.Permit, now time.Time) {
 	c.permit = permit
 	c.policy.throttle.asked(now)
 	c.attempts++
@@ -172,16 +192,6 @@ func (c *Call) Admit(now time.Time) (ownership.Reason, error) {
 	}
 	c.spend(now)
 	c.granted, c.unlent = false, false
-	if c.attempts == 1 {
-		return ownership.ReasonAllowed, nil
-	}
-	c.paid = c.cost()
-	c.retriedOwner(c.Result.Owner)
-	c.record()
-	c.previousErr, c.previousStatus = c.Result.Err, c.Result.Status
-	c.Result = Result{}
-	c.reported.Store(nil)
-	return ownership.ReasonAllowed, nil
 }
 
 // Repeat admits one more sending of the latest attempt: not a retry of ours, but a replay that the transport below wanted
@@ -280,7 +290,7 @@ func (c *Call) Lend(left time.Duration) (wire string, memberLen int) {
 	in, dep, profile := c.in, c.dep, c.policy.profile
 	c.nonce = otelprop.Nonce(rand.Uint32())
 	c.lease = lease{slot: -1}
-	if !c.unlent && !profile.Hedge.Enabled() && !c.learned.needsNoLease() {
+	if !c.unlent && !c.hedges() && !c.learned.needsNoLease() {
 		c.lease = in.lend(profile.Retry.Reserve, dep)
 		if n := c.lease.tokens; n > 0 {
 			dep.counters.lent.Add(int64(n))
@@ -313,6 +323,9 @@ func (c *Call) PassOn() bool { return c.written.Swap(false) }
 func (c *Call) Done(now time.Time) {
 	dep, r := c.dep, &c.Result
 	c.written.Store(false)
+	if c.race != nil {
+		c.race.settle(c)
+	}
 	c.settle()
 	if !c.mayRepeat() && !r.Unsent || r.Effects {
 		c.in.Tracker.Effect()

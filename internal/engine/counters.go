@@ -28,6 +28,7 @@ type counters struct {
 // dependencyCounters are the numbers of one dependency.
 type dependencyCounters struct {
 	calls, attempts, retries, repeated atomic.Int64
+	hedges                             atomic.Int64
 	lent, home                         atomic.Int64
 	holdout, holdoutSucceeded          atomic.Int64
 	denied, wouldDeny                  [reasonCount]atomic.Int64
@@ -51,6 +52,7 @@ type Totals struct {
 // DependencyTotals is the same for one dependency; see chainbudget.DependencyTotals.
 type DependencyTotals struct {
 	Calls, Attempts, Retries int64
+	Hedges                   int64
 	RepeatedCalls            int64
 	Lent, Home               int64
 	Holdout                  int64
@@ -95,7 +97,7 @@ func (s *SDK) Totals() Totals {
 func (d *Dependency) totals() DependencyTotals {
 	c := &d.counters
 	t := DependencyTotals{
-		Calls: c.calls.Load(), Attempts: c.attempts.Load(), Retries: c.retries.Load(), RepeatedCalls: c.repeated.Load(),
+		Calls: c.calls.Load(), Attempts: c.attempts.Load(), Retries: c.retries.Load(), Hedges: c.hedges.Load(), RepeatedCalls: c.repeated.Load(),
 		Lent: c.lent.Load(), Home: c.home.Load(), Holdout: c.holdout.Load(), HoldoutSucceeded: c.holdoutSucceeded.Load(),
 		Denied: make(map[string]int64), WouldDeny: make(map[string]int64), Claims: make(map[string]int64),
 	}

@@ -20,6 +20,7 @@ type Decision struct {
 	Delay time.Duration
 
 	waits    bool             // no token is reserved yet: one may come home
+	hedge    bool             // it is about an attempt beside those that run, not about a failed one
 	holdout  bool             // ownership refused, and the retry goes out to see what comes of it
 	protects bool             // a protecting gate refused, or would have had a gate without a verdict not refused first
 	would    ownership.Reason // what a milder mode let through
@@ -480,7 +481,7 @@ func (c *Call) record() {
 	if observe := dep.sdk.observe; observe != nil {
 		observe(&Event{
 			Context: c.parent, Dependency: dep.name, Profile: string(c.policy.profile.Name), Attempt: c.failedAttempt(), Reason: d.Reason,
-			WouldDeny: d.would, Delay: d.Delay, Claim: r.Claim, Owner: r.Owner, Status: r.Status, Err: r.Err,
+			WouldDeny: d.would, Hedge: d.hedge, Delay: d.Delay, Claim: r.Claim, Owner: r.Owner, Status: r.Status, Err: r.Err,
 			Before: c.before, After: c.in.held(),
 		})
 	}
@@ -496,11 +497,13 @@ func (c *Call) record() {
 			attribute.Int("chainbudget.attempt", c.failedAttempt()),
 			attribute.String("chainbudget.reason", d.Reason.String()),
 			attribute.String("chainbudget.owner", r.Owner),
+			attribute.Bool("chainbudget.hedge", d.hedge),
 		))
 	}
 }
 
 // failedAttempt is the ordinal of the attempt that the decision is about: an allowed one is recorded as the next goes out.
+// Of a hedge it is the latest one that has not answered.
 func (c *Call) failedAttempt() int {
 	if c.decision.Allowed() {
 		return c.attempts - 1

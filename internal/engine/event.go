@@ -14,6 +14,7 @@ type Event struct {
 	Attempt             int
 	Reason              ownership.Reason
 	WouldDeny           ownership.Reason
+	Hedge               bool
 	Delay               time.Duration
 	Claim               ownership.Claim
 	Owner               string
