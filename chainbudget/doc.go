@@ -17,8 +17,9 @@
 //  4. A failure that was retried next to its cause, or must not be, is not retried by any hop above.
 //  5. Backoff is full jitter, always. A wait that cannot end before the deadline is not begun.
 //  6. Each dependency has one profile, one circuit breaker and one bucket of retries (10 % of its successes).
+//  7. A profile may hedge idempotent calls: another attempt starts beside a slow one. It is a retry like any other.
 //
-// The package does not queue, limit rates, or hedge, and it never fails a request because of its own trouble: bad input
+// The package does not queue or limit rates, and it never fails a request because of its own trouble: bad input
 // on the wire is counted and worth nothing, and CHAINBUDGET_MODE=bypass turns everything off without a build.
 //
 // An [SDK] and its dependencies may be used by many goroutines at once. What a context carries is a pointer that

@@ -134,10 +134,12 @@ type Breaker struct {
 // Enabled reports whether there is a breaker.
 func (b Breaker) Enabled() bool { return b.Window > 0 }
 
-// Hedge sets additional attempts that start before the first has failed; idempotent calls only. The zero value is off.
-// It is checked and no hedge is sent yet: all that it does is that attempts of the profile lend nothing.
+// Hedge sets additional attempts that start beside the ones that have not answered yet; the first that does not fail
+// counts, and the others are canceled. Each one is a retry: it costs a token and passes every gate but the backoff. Only
+// calls that are idempotent and can be sent twice hedge, and those lend nothing. A function given to Do then runs
+// concurrently with itself. The zero value is off.
 type Hedge struct {
-	After time.Duration // wait before each hedge: 1 ms to 1 min
+	After time.Duration // wait for an answer's headers before each hedge: 1 ms to 1 min
 	Max   int           // hedges of one call, each one of its attempts: 1 to 9, and below MaxAttempts; 0 = off
 }
 

@@ -14,6 +14,9 @@
 //  5. net/http's own silent replays are watched: one that would carry a lease a second time is stopped and decided anew.
 //  6. Nothing of the budget goes to a host outside; each redirect is judged by its own host, unless the catalog declares
 //     on which side the dependency is.
+//  7. If the profile hedges, an idempotent request is sent again beside itself while its answer's headers do not come. The
+//     attempts run on goroutines of their own; the others are canceled when one has answered without failing. A request
+//     with trailers is not hedged: each sending of its body would write the caller's map.
 //
 // The profile's attempt timeout ends when the response's headers arrive; a long body may take its time. An http.Client's
 // own Timeout spans all attempts and their backoff.
@@ -24,5 +27,6 @@
 // outside it both work; so do transports. Requests to /healthz, /readyz, /livez and /metrics carry no budget and teach
 // nothing, at an entry too.
 //
-// A transport and a handler may be used by many goroutines at once. No goroutine outlives a call.
+// A transport and a handler may be used by many goroutines at once. No goroutine outlives a call, but for a hedge that has
+// lost: it ends when the base honors its cancellation.
 package budgethttp
