@@ -10,6 +10,11 @@ const (
 	RequestHeader = "chainbudget"
 	// ReturnHeader carries the return from a callee to its direct caller: a header in HTTP, a trailer in gRPC.
 	ReturnHeader = "chainbudget-return"
+
+	// ErrorDomain and ErrorReason mark the google.rpc.ErrorInfo that carries a return among the details of a gRPC or connect
+	// error; the line is in its metadata under ReturnHeader.
+	ErrorDomain = "chainbudget"
+	ErrorReason = "RETURN"
 )
 
 // The same names as the canonical keys of an http.Header, for direct use as map keys.

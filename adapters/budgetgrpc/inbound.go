@@ -1,0 +1,260 @@
+package budgetgrpc
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/chainbudget/chainbudget-go/chainbudget"
+	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/otelprop"
+	"github.com/chainbudget/chainbudget-go/ownership"
+	"github.com/chainbudget/chainbudget-go/profiles"
+)
+
+// inbound is the state of one request.
+type inbound struct {
+	engine.Inbound
+	sdk      *engine.SDK
+	method   string
+	mark     requestContext
+	code     codes.Code
+	received metadata.MD // as it came; not written
+
+	once  sync.Once
+	clean metadata.MD // received without what is ours; made when somebody asks
+}
+
+// requestContext is the context that a handler gets. It hides what the request brought of ours, and tells an interceptor
+// further in that this request has one.
+type requestContext struct {
+	context.Context
+	in *inbound
+}
+
+type nestedKey struct{}
+
+// Value implements [context.Context].
+func (c *requestContext) Value(key any) any {
+	if _, ok := key.(nestedKey); ok {
+		return c.in
+	}
+	if key == incomingKey && c.in.received != nil {
+		c.in.once.Do(func() { c.in.clean = stripped(c.in.received) })
+		return c.in.clean // I6
+	}
+	return c.Context.Value(key)
+}
+
+// Operation names the route.
+func (in *inbound) Operation() string { return in.method }
+
+// outcome describes the answer by its code.
+func (in *inbound) outcome() engine.Answer {
+	return engine.Answer{
+		Failed:   in.Generation().Local().Failure(meaningOf(in.code).status),
+		Rejected: in.code == codes.Unavailable || in.code == codes.ResourceExhausted,
+	}
+}
+
+// answer closes the purse, sets the trailer, and returns the error to answer with. trailer is what the handler has set
+// itself.
+func (in *inbound) answer(ctx context.Context, err error, trailer metadata.MD, set func(metadata.MD)) error {
+	st := statusOf(err)
+	in.code = st.Code()
+	answer := in.outcome()
+	if answer.Failed {
+		in.blame(ctx, err)
+	}
+	var (
+		verdict ownership.Verdict
+		line    string
+	)
+	if in.Owes() || answer.Failed {
+		verdict = in.Verdict(ctx, answer)
+	}
+	if in.Owes() {
+		ret := in.Return(verdict)
+		var buf [otelprop.MaxReturn]byte
+		line = string(ret.Append(buf[:0]))
+	}
+	never := answer.Failed && in.Generation().Mode() == profiles.ModeEnforce &&
+		(verdict.Claim == ownership.ClaimUnclaimed || verdict.Claim == ownership.ClaimStop)
+	// What somebody else's trailer said about when to ask again is about that call. Two values mean never.
+	never = never || answer.Failed && verdict.Depth > 0 && len(trailer[pushbackKey]) > 0
+	r := reply{line: line, never: never}
+	if st.Code() != codes.OK {
+		r.status = cleaned(st.Proto(), answer.Failed && verdict.Depth > 0)
+		r.bare = r.status
+		r.addDetail()
+	}
+	r.fit(trailer)
+	if md := r.trailer(); md != nil {
+		set(md)
+	}
+	if st.Code() == codes.OK || proto.Equal(r.status, st.Proto()) {
+		return err
+	}
+	return &answeredError{error: err, status: status.FromProto(r.status)}
+}
+
+// blame makes the failed calls that the handler's error wraps the exact cause, unless the handler said what caused the
+// failure. An error that wraps none proves nothing: handlers make up a status of their own more often than not.
+func (in *inbound) blame(ctx context.Context, err error) {
+	if _, _, exact := in.Tracker.Failures(); exact {
+		return
+	}
+	if f, ok := errors.AsType[*chainbudget.DeniedError](err); ok && f != nil {
+		ownership.Blame(ctx, err)
+	}
+}
+
+// panicked answers for a handler that panicked: an interceptor further out may recover and answer Internal.
+func (in *inbound) panicked(ctx context.Context, set func(metadata.MD)) {
+	ownership.Own(ctx)
+	in.answer(ctx, errPanicked, nil, set)
+}
+
+var errPanicked = status.Error(codes.Internal, "chainbudget: the handler panicked")
+
+// finish is called when the request is over.
+func (in *inbound) finish() {
+	in.Learn(in.outcome())
+	in.End()
+}
+
+// statusOf returns the status that gRPC answers an error with.
+func statusOf(err error) *status.Status {
+	st, ok := status.FromError(err)
+	if !ok {
+		st = status.FromContextError(err)
+	}
+	return st
+}
+
+// cleaned takes from a status what this hop does not own: a callee's return, and a delay that somebody else asked for.
+// Whether it is worth asking again is known next to the cause. p is the caller's own copy.
+func cleaned(p *spb.Status, others bool) *spb.Status {
+	for _, d := range p.GetDetails() {
+		others = others || ours(d) != nil // it came from a callee, whatever the handler did with it
+	}
+	p.Details = slices.DeleteFunc(p.GetDetails(), func(d *anypb.Any) bool {
+		return ours(d) != nil || others && d.MessageIs((*errdetails.RetryInfo)(nil))
+	})
+	return p
+}
+
+// answeredError is the handler's error with the details that this hop answers with.
+type answeredError struct {
+	error
+	status *status.Status
+}
+
+// Unwrap returns the handler's error, for interceptors further out.
+func (e *answeredError) Unwrap() error { return e.error }
+
+// GRPCStatus is what the server looks for.
+func (e *answeredError) GRPCStatus() *status.Status { return e.status }
+
+// reply is what goes out beside, and in, a handler's own answer.
+type reply struct {
+	status *spb.Status // as it goes out; nil = a success
+	bare   *spb.Status // without the detail
+	line   string      // the return; "" = none is owed
+	never  bool        // nobody should retry
+}
+
+// addDetail repeats the return among the status's details.
+func (r *reply) addDetail() {
+	if r.line == "" {
+		return
+	}
+	d, err := returnDetail(r.line)
+	if err != nil {
+		return
+	}
+	r.status = &spb.Status{Code: r.bare.GetCode(), Message: r.bare.GetMessage(), Details: append(slices.Clip(r.bare.GetDetails()), d)}
+}
+
+func (r *reply) trailer() metadata.MD {
+	if r.line == "" && !r.never {
+		return nil
+	}
+	md := make(metadata.MD, 2)
+	if r.line != "" {
+		md[otelprop.ReturnHeader] = []string{r.line}
+	}
+	if r.never {
+		md[pushbackKey] = []string{noRetry}
+	}
+	return md
+}
+
+const (
+	// headerList is the smallest limit of a header list that clients have: gRPC's announced default. A list beyond a
+	// client's limit is no answer at all: it sees INTERNAL in place of the status.
+	headerList = 8 << 10
+	// headerSlack is kept free for what interceptors further out and the transport add.
+	headerSlack = 256
+	// fieldSize is what HTTP/2 counts for a field beside its name and value.
+	fieldSize = 32
+)
+
+// fit leaves out of the reply what would push it over the limit: first the detail, which repeats the trailer, then the
+// rest. An answer that is beyond the limit by itself goes to a client that has another.
+func (r *reply) fit(trailer metadata.MD) {
+	size := headerSlack
+	for k, values := range trailer {
+		for _, v := range values {
+			size += len(k) + encoded(k, len(v)) + fieldSize
+		}
+	}
+	if size+statusSize(r.bare) > headerList {
+		return
+	}
+	extra := 0
+	for k, values := range r.trailer() {
+		extra += len(k) + len(values[0]) + fieldSize
+	}
+	if size+statusSize(r.status)+extra > headerList {
+		r.status = r.bare
+	}
+	if size+statusSize(r.status)+extra > headerList {
+		r.line, r.never = "", false
+	}
+}
+
+// statusSize is at least what a status takes in a header list.
+func statusSize(p *spb.Status) int {
+	size := 2*(fieldSize+len(":status")) + len("200application/grpcgrpc-status16") + 2*fieldSize
+	message := 0
+	for i := range len(p.GetMessage()) {
+		if c := p.GetMessage()[i]; c >= ' ' && c <= '~' && c != '%' {
+			message++
+		} else {
+			message += len("%00")
+		}
+	}
+	size += len("grpc-message") + message
+	if len(p.GetDetails()) > 0 {
+		size += len("grpc-status-details-bin") + encoded("-bin", proto.Size(p)) + fieldSize
+	}
+	return size
+}
+
+// encoded is how long a value of n bytes is on the wire.
+func encoded(key string, n int) int {
+	if len(key) >= 4 && key[len(key)-4:] == "-bin" {
+		return (n*4 + 2) / 3
+	}
+	return n
+}

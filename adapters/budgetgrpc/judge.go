@@ -1,0 +1,165 @@
+package budgetgrpc
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/otelprop"
+	"github.com/chainbudget/chainbudget-go/ownership"
+)
+
+// judge says what an attempt came to.
+func (x *call) judge(a *attempt, err error) {
+	repeated, tries, outcome := a.below()
+	if outcome != nil {
+		err = outcome // the stopped repetition is not what the call came to
+	}
+	if err == nil {
+		x.takeReturn(a, nil)
+		x.Result.Status = meaningOf(codes.OK).status
+		return
+	}
+	st := status.Convert(err)
+	p := st.Proto()
+	if a.answered() {
+		x.takeReturn(a, p)
+		x.judgeAnswer(a, st, p)
+	}
+	x.Result.Err, x.last = err, st
+	x.judgeError(a, st, repeated, tries)
+	if x.Result.Failed {
+		x.Result.Judge(x.Dependency())
+	}
+}
+
+// judgeError says what an attempt means that ended with a status.
+func (x *call) judgeError(a *attempt, st *status.Status, repeated bool, tries int) {
+	r, code := &x.Result, st.Code()
+	unsent := x.cc != nil && !repeated && (!a.left() || !a.answered() && refused(st))
+	cause := a.Canceled()
+	switch parent := x.Parent().Err(); {
+	case parent == context.Canceled && cause == nil:
+		r.Failed, r.Canceled, r.Unsent = false, true, unsent
+		return
+	case parent != nil: // in flight when the deadline passed: it did fail
+		r.Failed, r.Retryable, r.Unsent = true, true, unsent
+		return
+	case cause == engine.ErrAttemptTimeout, code == codes.DeadlineExceeded && !a.answered():
+		r.Failed, r.Retryable, r.Unsent = true, !x.overdue(), unsent
+		if cause == engine.ErrAttemptTimeout {
+			x.last = status.New(codes.DeadlineExceeded, cause.Error())
+			r.Err = errors.Join(cause, r.Err)
+		}
+		return
+	}
+	if a.answered() {
+		return
+	}
+	m := meaningOf(code)
+	switch {
+	case code == codes.Canceled: // the connection was closed here, or the stream there
+		r.Excluded, r.Unsent = true, unsent
+	case code == codes.Unavailable: // no connection, or one that broke
+		r.Failed, r.Unsent = true, unsent
+		// gRPC has repeated once what the callee refused. What may not run twice is not repeated automatically again.
+		twice := unsent && a.left() && tries > 1
+		r.Retryable = x.allows(code) && (x.info.idempotent || !twice)
+	case !a.left(): // it is the caller's own that cannot be sent
+		r.Failed, r.Excluded, r.Unsent = true, true, unsent
+	default:
+		r.Failed = true
+		r.Excluded = m.status < 500
+		r.Retryable = m.passing && x.Policy().Profile().Retry.RetryStatus(m.status) && code != codes.ResourceExhausted && x.allows(code)
+	}
+}
+
+// judgeAnswer says what an answer means that is no success.
+func (x *call) judgeAnswer(a *attempt, st *status.Status, p *spb.Status) {
+	r, code := &x.Result, st.Code()
+	m := meaningOf(code)
+	r.Status = m.status
+	hint, hinted, never := pushback(a.trailer)
+	if info, ok := retryInfo(p); ok {
+		hint, hinted = max(hint, info), true
+	}
+	r.Hint, r.HasHint = hint, hinted && !never
+	// Where the claim says as much, it is the claim that decides, by the mode.
+	claimed := r.HasReturn && (r.Return.Claim == ownership.ClaimUnclaimed || r.Return.Claim == ownership.ClaimStop)
+	r.Pushback = never && !claimed
+	r.Retryable = m.passing && x.Policy().Profile().Retry.RetryStatus(m.status) && x.allows(code) &&
+		(code != codes.ResourceExhausted || r.HasHint)
+	r.Throttled = code == codes.ResourceExhausted
+	r.Failed = m.status >= 500 || r.Throttled || r.Retryable
+	r.Excluded = m.status < 500
+	if code == codes.DeadlineExceeded && x.overdue() {
+		r.Retryable = false
+	}
+}
+
+// allows reports whether the service config, where one was given, lists a code.
+func (x *call) allows(c codes.Code) bool { return !x.info.limited || x.info.limit.codes[c] }
+
+// overdue reports whether the time is over that the service config sets for the whole call. It is known at the call's
+// beginning, except to the first calls of a connection.
+func (x *call) overdue() bool {
+	total, limited := x.client.takeOver(x.cc, x.method)
+	return limited && time.Since(x.begun) >= total
+}
+
+// refused reports whether a status is one of those that gRPC makes up when the callee has said that it did nothing with a
+// stream, by REFUSED_STREAM or a GOAWAY. It does not say so in another way.
+func refused(st *status.Status) bool {
+	if st.Code() != codes.Unavailable {
+		return false
+	}
+	switch st.Message() {
+	case "stream terminated by RST_STREAM with error code: REFUSED_STREAM",
+		"the connection is draining",
+		"the stream is rejected because server is draining the connection",
+		"transport is closing":
+		return true
+	}
+	return false
+}
+
+// takeReturn reads the return of an attempt: from the trailer, or else from the details of its status. What an outside
+// callee says is not believed.
+func (x *call) takeReturn(a *attempt, p *spb.Status) {
+	if x.external {
+		return
+	}
+	lines := a.trailer[otelprop.ReturnHeader]
+	if len(lines) == 0 {
+		if lines = returnLines(p); len(lines) == 0 {
+			return
+		}
+	}
+	lent, nonce := x.Lent()
+	ret, ok, rejects := otelprop.ReadReturn(lines, nonce, lent)
+	x.Dependency().SDK().CountRejects(&rejects)
+	if ok {
+		x.Result.Returned(ret)
+	}
+}
+
+// hideReturn takes the return out of the trailer that the caller asked for, so that nothing passes it on. I6.
+func (x *call) hideReturn() {
+	for _, o := range x.opts {
+		if t, ok := o.(grpc.TrailerCallOption); ok && t.TrailerAddr != nil {
+			withoutReturn(*t.TrailerAddr)
+		}
+	}
+}
+
+func withoutReturn(trailer metadata.MD) metadata.MD {
+	delete(trailer, otelprop.ReturnHeader)
+	return trailer
+}
