@@ -260,11 +260,16 @@ func TestReload_what_people_and_machines_do_to_files(t *testing.T) {
 		dep, err := f.Dependency("d", "own")
 		require.NoError(t, err)
 		assert.Equal(t, 4, dep.Profile().Retry.Attempts())
+		for n, name := range []string{"dependencies", "services"} { // whatever profiles.LoadFile reads is watched
+			require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o750))
+			put(t, filepath.Join(dir, name, "d.yaml"), "version: 1\n"+[]string{"dependencies: {d: {owner: us}}\n", "services: {d: {serves: [d]}}\n"}[n])
+			f.generation(3 + n)
+		}
 		put(t, filepath.Join(dir, "profiles", "twice.yaml"), attempts(4))
 		s := f.rejected(1)
 		assert.ErrorContains(t, s.Err, "twice.yaml")
 		require.NoError(t, os.Remove(filepath.Join(dir, "profiles", "twice.yaml")))
-		f.until("good again", func(s chainbudget.CatalogStatus) bool { return s.Err == nil && s.Generation == 2 })
+		f.until("good again", func(s chainbudget.CatalogStatus) bool { return s.Err == nil && s.Generation == 4 })
 	})
 	t.Run("touched", func(t *testing.T) {
 		f := following(t, file(t, attempts(1)))

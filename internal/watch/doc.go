@@ -14,8 +14,8 @@
 //     they come later.
 //  4. Several changes within 100 ms are told as one, so that a file is rarely read while it is being written; a writer that does
 //     not pause is told of after 500 ms all the same.
-//  5. Beside the notifications of the operating system, it looks every few seconds, because these can be lost. Where they do not
-//     come at all (limits of inotify, network file systems) it looks every 500 ms.
+//  5. Beside the notifications of the operating system, it looks every few seconds, because these can be lost. Until the first one
+//     has come, and where they do not come at all (limits of inotify, network file systems), it looks every 500 ms.
 //
 // It says "may have": the content can be the same, and can be half-written. Whoever is told reads, compares and judges.
 package watch

@@ -27,8 +27,7 @@ const (
 type Watcher struct {
 	path    string // absolute
 	changed func()
-	open    func() (*fsnotify.Watcher, error)
-	rest    time.Duration // between two looks while notifications come
+	system  system
 
 	closing sync.Once
 	done    chan struct{}
@@ -39,6 +38,7 @@ type Watcher struct {
 	tried      time.Time         // when it was last tried to get them
 	watched    map[string]struct{}
 	incomplete bool // some folder is not watched
+	heard      bool // a notification came: they do come
 	blind      bool // a change was seen that nothing had told of: a network's file system
 	view       *view
 	taken      time.Time // when view was
@@ -48,17 +48,24 @@ type Watcher struct {
 // the same time. Changes count from the moment when New returns. New never fails: what cannot be watched is looked at. A
 // relative path is one of the present working directory.
 func New(path string, changed func()) *Watcher {
-	return start(path, changed, fsnotify.NewWatcher, pollWatched)
+	return start(path, changed, system{open: fsnotify.NewWatcher, rest: pollWatched})
 }
 
-func start(path string, changed func(), open func() (*fsnotify.Watcher, error), rest time.Duration) *Watcher {
+// system is how changes are noticed.
+type system struct {
+	open    func() (*fsnotify.Watcher, error)
+	rest    time.Duration // between two looks while notifications come
+	trusted bool          // they come, although none came yet
+}
+
+func start(path string, changed func(), s system) *Watcher {
 	if !filepath.IsAbs(path) {
 		// Not filepath.Abs: it takes "link/.." for nothing, and the kernel does not.
 		if folder, err := os.Getwd(); err == nil {
 			path = folder + string(filepath.Separator) + path
 		}
 	}
-	w := &Watcher{path: path, changed: changed, open: open, rest: rest, done: make(chan struct{}), ended: make(chan struct{})}
+	w := &Watcher{path: path, changed: changed, system: s, heard: s.trusted, done: make(chan struct{}), ended: make(chan struct{})}
 	w.sync(time.Now())
 	go w.run()
 	return w
@@ -109,6 +116,8 @@ func (w *Watcher) run() {
 				w.lose()
 			case e.Op == 0 || !w.view.matters(e.Name):
 				continue
+			default:
+				w.heard = true
 			}
 			told = true
 			note(time.Now())
@@ -165,11 +174,12 @@ func (w *Watcher) pause() time.Duration {
 	if w.unsure() {
 		return pollUnwatched
 	}
-	return w.rest
+	return w.system.rest
 }
 
-// unsure reports whether there may be changes that nothing tells of.
-func (w *Watcher) unsure() bool { return w.notifier == nil || w.incomplete || w.blind }
+// unsure reports whether there may be changes that nothing tells of. On the file systems of networks and virtual machines
+// the watch succeeds and stays silent, so notifications are trusted once one has come.
+func (w *Watcher) unsure() bool { return w.notifier == nil || w.incomplete || w.blind || !w.heard }
 
 // young reports whether a file had changed so shortly before the view was taken that its time may be that of a later change
 // too, and that this has passed.
@@ -197,7 +207,7 @@ func (w *Watcher) lose() {
 func (w *Watcher) sync(now time.Time) {
 	if w.notifier == nil && (w.tried.IsZero() || now.Sub(w.tried) >= reopen) {
 		w.tried = now
-		if n, err := w.open(); err == nil {
+		if n, err := w.system.open(); err == nil {
 			w.notifier, w.watched = n, map[string]struct{}{}
 		}
 	}
