@@ -220,7 +220,7 @@ func TestFolder_is_bounded(t *testing.T) {
 	_, err = LoadFS(fsys, ".")
 	require.ErrorContains(t, err, "chainbudget: catalog .: 1 problem\n.: has more than 2000 catalog files; put several")
 
-	half := []byte("version: 1\n" + strings.Repeat("#\n", MaxFileSize/2-6))
+	half := []byte("version: 1\n#" + strings.Repeat("x", MaxFileSize-14) + "\n")
 	require.Len(t, half, MaxFileSize-1)
 	large := fstest.MapFS{}
 	for i := range MaxFolderSize / MaxFileSize {
@@ -231,9 +231,40 @@ func TestFolder_is_bounded(t *testing.T) {
 	large["9.yaml"] = &fstest.MapFile{Data: []byte("version: 1\n")}
 	_, err = LoadFS(large, ".")
 	require.ErrorContains(t, err, "its files are larger than 4194304 bytes together")
-	one := fstest.MapFS{"a.yaml": &fstest.MapFile{Data: append(slices.Clone(half), "##"...)}}
+	one := fstest.MapFS{"a.yaml": &fstest.MapFile{Data: append(slices.Clone(half), "#\n"...)}}
 	_, err = LoadFS(one, ".")
 	require.ErrorContains(t, err, "a.yaml:1:1: the file is larger than 1048576 bytes")
+}
+
+// Folders that are cheap to write and dear to read.
+func TestFolder_hostile_ones_are_quick(t *testing.T) {
+	fill := func(format string) string {
+		var b strings.Builder
+		b.WriteString("version: 1\n")
+		for i := 0; b.Len() < MaxFileSize/64; i++ {
+			b.WriteString(strings.ReplaceAll(format, "#", fmt.Sprint(i)))
+		}
+		return b.String()
+	}
+	for name, text := range map[string]string{
+		"same_names":       fill("d#: {}\n"),
+		"same_entries":     "version: 1\ndependencies:\n" + strings.TrimPrefix(fill("  d#: {hosts: [h#.internal]}\n"), "version: 1\n"),
+		"unknown_profiles": "version: 1\ndependencies:\n" + strings.TrimPrefix(fill("  d#: {profile: read-heav}\n"), "version: 1\n"),
+		"flow_depth":       "version: " + strings.Repeat("[", MaxFileSize/64),
+		"overrides":        fill("overrides: {dependencies: {d#: {}}}\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			fsys := fstest.MapFS{}
+			for i := range 8 {
+				fsys[fmt.Sprintf("%d.yaml", i)] = &fstest.MapFile{Data: []byte(text)}
+			}
+			start := time.Now()
+			_, err := LoadFS(fsys, ".")
+			require.Less(t, time.Since(start), 10*time.Second)
+			require.Error(t, err)
+			require.Less(t, len(err.Error()), 100_000)
+		})
+	}
 }
 
 // swapFS calls swap each time before it opens a file.
