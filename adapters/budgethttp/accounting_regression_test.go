@@ -39,6 +39,9 @@ profiles:
   wide:
     extends: capped
     budget: disabled
+  paced:
+    extends: wide
+    process_budget: 10
 `)
 }
 
@@ -468,7 +471,7 @@ func TestRegression_P058_a_body_that_panics_between_decision_and_attempt_costs_n
 		name    string
 		profile profiles.Name
 		chain   string
-	}{{"dependency", "capped", ""}, {"process", "wide", "process_budget: 10"}} {
+	}{{"dependency", "capped", ""}, {"process", "wide", "process_budget: 10"}, {"profile", "paced", ""}} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newCaller(t, tt.profile, capped(tt.chain))
 			transport := c.transport(t, answering(503))
