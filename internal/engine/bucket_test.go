@@ -247,3 +247,26 @@ func TestBucket_a_request_ends_by_the_rule_that_it_began_with(t *testing.T) {
 	assert.Equal(t, full, old.level.Load())
 	assert.Equal(t, level, r.dep.BudgetLevel(), "it took nothing of the new one")
 }
+
+// TestBucket_throttle_what_takes_a_token: as in gRPC a failure that is worth a retry, or whose callee asked for none.
+func TestBucket_throttle_what_takes_a_token(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		result Result
+		level  float64 // from 8
+	}{
+		{"worth_a_retry", Result{Status: 503, Failed: true, Retryable: true}, 7},
+		{"pushback", Result{Status: 500, Failed: true, Pushback: true}, 7},
+		{"not_worth_a_retry", Result{Status: 500, Failed: true}, 8},
+		{"canceled", Result{Canceled: true}, 8},
+		{"no_success", Result{Status: 404, Excluded: true}, 8},
+		{"success", Result{Status: 200}, 8.1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, fmt.Sprintf(bucketCatalog[len("\nprofiles:\n"):], "grpc"), "", 9, can)
+			r.feed(2, rejection)
+			r.feed(1, tt.result)
+			assert.Equal(t, tt.level, r.dep.BudgetLevel())
+		})
+	}
+}

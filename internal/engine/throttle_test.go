@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,7 +137,14 @@ func TestThrottle_forgets_and_survives_a_reload(t *testing.T) {
 		require.InDelta(t, 100./101, before, 1e-12)
 		require.NoError(t, s.Swap(catalogOf(t, throttledCatalog+"  other: {extends: throttled}\n")))
 		require.Equal(t, before, d.Policy().throttle.probability(2), "the same window goes on")
-		time.Sleep(2*time.Minute + 12*time.Second)
+		require.NoError(t, s.Swap(catalogOf(t, strings.Replace(throttledCatalog, "{k: 2}", "{k: 2, window: 1m}", 1))))
+		require.Zero(t, d.Policy().throttle.probability(2), "another window begins anew")
+		for range 100 {
+			d.Policy().throttle.asked(time.Now())
+		}
+		time.Sleep(54 * time.Second)
+		require.Equal(t, before, d.Policy().throttle.probability(2))
+		time.Sleep(12 * time.Second)
 		require.Zero(t, d.Policy().throttle.probability(2))
 	})
 }
@@ -150,4 +158,19 @@ func TestThrottle_off_counts_nothing(t *testing.T) {
 	off.asked(time.Now())
 	off.answered(time.Now(), &Result{})
 	assert.Nil(t, r.dep.theThrottle(profiles.Throttle{}))
+}
+
+// TestThrottle_is_not_asked_while_the_breaker_is_open: what it refuses says nothing about what is accepted.
+func TestThrottle_is_not_asked_while_the_breaker_is_open(t *testing.T) {
+	r := newRig(t, "  both: {extends: tripping, adaptive_throttle: {k: 2}}\n", "both", 9, can)
+	r.sdk.random = func(int64) int64 { return 0 } // everything that can be refused is
+	require.Equal(t, 1, r.feed(1, rejection))
+	for range 3 {
+		r.begin(can)
+		reason, err := r.call.Admit(time.Now())
+		require.Equal(t, ownership.ReasonBreakerOpen, reason)
+		require.ErrorContains(t, err, "open")
+		require.NotContains(t, err.Error(), "throttling")
+	}
+	require.InDelta(t, 1./2, r.dep.Policy().throttle.probability(2), 1e-12, "one request")
 }
