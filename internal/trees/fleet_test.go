@@ -40,8 +40,12 @@ func fleetCatalog(t testing.TB, mode string, scale time.Duration) *profiles.Cata
 	var b strings.Builder
 	fmt.Fprintf(&b, "version: 1\nchain: {budget: 3, max_budget: %d, orphan_budget: 1, mode: %s}\nprofiles:\n", maxBudget, mode)
 	for _, p := range fleetProfiles {
-		fmt.Fprintf(&b, "  %s:\n    extends: read-heavy\n    retry: {statuses: [429, 500, 502, 503, 504], attempt_timeout: %v, %s}\n    backoff: {base: %s, throttled_base: 20ms, cap: 1s}%s",
-			p.name, p.timeout*scale, p.retry, p.base, off)
+		hedges := ""
+		if p.hedge > 0 {
+			hedges = fmt.Sprintf("    hedge: {after: %v, max: 2}\n", p.hedge*scale)
+		}
+		fmt.Fprintf(&b, "  %s:\n    extends: read-heavy\n    retry: {statuses: [429, 500, 502, 503, 504], attempt_timeout: %v, %s}\n    backoff: {base: %s, throttled_base: 20ms, cap: 1s}%s%s",
+			p.name, p.timeout*scale, p.retry, p.base, off, hedges)
 	}
 	b.WriteString("services:\n  entry:\n    routes:\n")
 	seen := map[int]bool{}
@@ -64,13 +68,15 @@ var fleetProfiles = []struct {
 	timeout time.Duration // of an attempt, before scaling
 	retry   string
 	base    string
+	hedge   time.Duration // 0 = none
 }{
-	{"hasty", 60 * time.Millisecond, "max_attempts: 3", "1ms"},
-	{"plain", 200 * time.Millisecond, "max_attempts: 4", "5ms"},
-	{"stubborn", 400 * time.Millisecond, "max_attempts: 10", "10ms"},
-	{"careful", 200 * time.Millisecond, "max_attempts: 3, reserve: 1", "5ms"},
-	{"once", 200 * time.Millisecond, "max_attempts: 1", "5ms"},
-	{"unsure", 200 * time.Millisecond, "max_attempts: 3, missing: stop", "5ms"},
+	{"hasty", 60 * time.Millisecond, "max_attempts: 3", "1ms", 0},
+	{"plain", 200 * time.Millisecond, "max_attempts: 4", "5ms", 0},
+	{"stubborn", 400 * time.Millisecond, "max_attempts: 10", "10ms", 0},
+	{"careful", 200 * time.Millisecond, "max_attempts: 3, reserve: 1", "5ms", 0},
+	{"once", 200 * time.Millisecond, "max_attempts: 1", "5ms", 0},
+	{"unsure", 200 * time.Millisecond, "max_attempts: 3, missing: stop", "5ms", 0},
+	{"hedging", 200 * time.Millisecond, "max_attempts: 4", "5ms", 15 * time.Millisecond},
 }
 
 func serviceName(i int) string {
@@ -130,7 +136,9 @@ func observe(e *engine.Event) {
 	if h == nil {
 		return
 	}
-	if e.Reason == ownership.ReasonAllowed && e.Before == 0 {
+	if e.Reason == ownership.ReasonAllowed && e.Hedge {
+		h.ledger.note(sawHedge)
+	} else if e.Reason == ownership.ReasonAllowed && e.Before == 0 {
 		h.ledger.note(sawWait)
 	}
 	if e.Before < 0 || e.Before > h.granted || e.After < 0 || e.After > h.granted {

@@ -57,10 +57,11 @@ const (
 	sawWait                    // a decision waited for a lease to come home, and got a token
 	sawRetry
 	sawCancel
+	sawHedge // an attempt was sent beside a slow one
 	events
 )
 
-var eventNames = [events]string{"lost", "late", "duplicated return", "hang", "panic", "wait for a lease", "retry", "cancellation"}
+var eventNames = [events]string{"lost", "late", "duplicated return", "hang", "panic", "wait for a lease", "retry", "cancellation", "hedge"}
 
 func newLedger(t *tree) *ledger {
 	return &ledger{

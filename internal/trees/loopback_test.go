@@ -187,6 +187,7 @@ func loopbackTrees(t *testing.T, trees, atOnce int, scale time.Duration) *census
 	for _, s := range servers {
 		s.Close() // waits for every request
 	}
+	f.awaitLosers(t, ledgers)
 	var c census
 	minted, retries := 0, 0
 	for i, l := range ledgers {
@@ -202,6 +203,34 @@ func loopbackTrees(t *testing.T, trees, atOnce int, scale time.Duration) *census
 	}
 	f.reconcile(t, minted, retries)
 	return &c
+}
+
+// awaitLosers waits until every attempt that the SDKs count has been seen on the wire: one that has lost against a hedge may
+// set out when its call is over.
+func (f *fleet) awaitLosers(t *testing.T, ledgers []*ledger) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; pause(time.Millisecond) {
+		counted, sent := int64(0), int64(0)
+		for _, sdk := range f.sdks {
+			for _, d := range sdk.Totals().Dependencies {
+				counted += d.Attempts
+			}
+		}
+		for _, l := range ledgers {
+			l.mu.Lock()
+			for _, n := range l.sent {
+				sent += int64(n)
+			}
+			l.mu.Unlock()
+		}
+		if counted == sent {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("the SDKs counted %d attempts, the wire showed %d", counted, sent)
+			return
+		}
+	}
 }
 
 // TestI1_LoopbackTrees holds I1 to I4 on random trees over real connections. The trees are too few for a mean of 15 to be
