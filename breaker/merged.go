@@ -8,13 +8,14 @@ import (
 
 // merged is what other processes finished. Breaker.mu guards it.
 type merged struct {
-	at     time.Duration // the end of the newest slice; not negative
+	at     time.Duration // the end of the newest slice; may be before the breaker was made
 	period time.Duration
 	slices [][3]uint64 // successes, failures, slow; newest first
 }
 
-// Whatever a store says: sums do not overflow, and a failure does not take long to judge.
+// Whatever a store says: nothing overflows, and a failure does not take long to judge.
 const (
+	longAgo         = -1 << 61 * time.Nanosecond
 	maxMergedCount  = 1 << 40
 	maxMergedSlices = 1000
 )
@@ -23,9 +24,9 @@ const (
 // both, that ended between i+1 and i periods before at, which is about now and not later. They replace what was merged
 // before; nil forgets it. They count beside the breaker's own in the failure ratio and in the slow ratio, not among the
 // failures in a row and not in [Breaker.Counts], as long as they lie in the window, and only slices that began after
-// the breaker last closed; one that never opened counts those from before it was made, too. If the rule then says so, the breaker opens before Merge returns. Without another Merge they
-// age out of the window. slices stays the caller's; no more than 1000 are read. A period that is not above zero is read as
-// no slices.
+// the breaker last closed; one that never opened counts those from before it was made, too. If the rule then says so, the
+// breaker opens before Merge returns. Without another Merge they age out of the window. slices stays the caller's; no more
+// than 1000 are read. A period that is not above zero is read as no slices.
 func (b *Breaker) Merge(at time.Time, period time.Duration, slices [][3]uint64) {
 	if b == nil {
 		return
@@ -33,7 +34,7 @@ func (b *Breaker) Merge(at time.Time, period time.Duration, slices [][3]uint64) 
 	b.mu.Lock()
 	defer b.unlock()
 	now := b.now()
-	b.others.replace(max(0, min(now, at.Sub(b.base))), period, slices)
+	b.others.replace(max(longAgo, min(now, at.Sub(b.base))), period, slices)
 	p := b.phase()
 	if p.state != Closed || p.ring == nil {
 		return
@@ -57,7 +58,7 @@ func (m *merged) replace(at, period time.Duration, slices [][3]uint64) {
 
 // sum adds up the slices that lie within the window at now, and within the closed phase p.
 func (m *merged) sum(now time.Duration, p *phase) (s rolling.Sums) {
-	from := now - p.rules.Window
+	from := max(longAgo, now-p.rules.Window)
 	if p.era > 1 { // what is older than the breaker itself has not been decided on yet
 		from = max(from, p.start)
 	}

@@ -189,6 +189,8 @@ func TestMerge_counts_what_was_before_the_first_closed_phase(t *testing.T) {
 	b := New("payments", profiles.Breaker{Window: 10 * time.Second, FailureRatio: 0.5, MinRequests: 20, OpenFor: time.Second, Probes: 1}, nil)
 	slices := make([][3]uint64, 10)
 	slices[9] = [3]uint64{0, 20, 0}
+	b.Merge(time.Now().Add(-time.Hour), 900*time.Millisecond, slices)
+	require.Equal(t, Closed, b.State(), "an hour old")
 	b.Merge(time.Now(), 900*time.Millisecond, slices)
 	require.Equal(t, Open, b.State())
 }

@@ -456,7 +456,7 @@ func against(t *testing.T, seed uint64, seen map[string]int) {
 			at, period := time.Duration(random.IntN(200)-150)*time.Millisecond, ms(10, 33, 100, 1000)
 			before := len(m.changes)
 			b.Merge(time.Now().Add(at), period, slices)
-			m.merge(max(0, m.now()+at), period, slices)
+			m.merge(m.now()+at, period, slices)
 			if len(m.changes) > before {
 				seen[m.why]++
 			}
