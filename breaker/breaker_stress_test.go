@@ -54,6 +54,33 @@ func TestStress_configure_loses_no_result(t *testing.T) {
 	})
 }
 
+// Whoever looks at the counts while the window changes sees all of them.
+func TestStress_counts_do_not_dip(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	p := settings()
+	p.Window = time.Hour
+	b := New("payments", p, nil)
+	attempt(b, Success)
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for !stop.Load() {
+				if ok, _ := b.Counts(); ok != 1 {
+					t.Errorf("%d successes", ok)
+					return
+				}
+			}
+		})
+	}
+	for i := range 20_000 {
+		p.Window = time.Hour + time.Duration(i%2)*time.Minute
+		b.Configure(p)
+	}
+	stop.Store(true)
+	wg.Wait()
+}
+
 // Everything at once: run with -race. The changes are told in order, one at a time, and in the end it works.
 func TestStress_everything_at_once(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))

@@ -164,6 +164,47 @@ func TestFlying_a_probe_that_is_refused_takes_no_slot(t *testing.T) {
 	})
 }
 
+// Clocks are read before the word, so that one may be of the hour that has just ended, or, from a caller who kept it, of
+// long ago.
+func TestFlying_late_readings(t *testing.T) {
+	var f flying
+	require.True(t, f.take(time.Hour, 3))
+	require.True(t, f.take(time.Hour-1, 3))
+	require.Equal(t, 2, f.out(time.Hour))
+	require.Equal(t, 1, f.out(2*time.Hour), "each leaves with its own hour")
+	f.give(time.Hour - 1)
+	require.Equal(t, 1, f.out(time.Hour))
+	for range 3 { // a copy of a permit
+		f.give(time.Hour - 1)
+		require.Equal(t, 1, f.out(time.Hour))
+	}
+	f.give(time.Hour)
+	f.give(time.Hour)
+	require.Zero(t, f.out(time.Hour))
+
+	require.True(t, f.take(10*time.Hour, 3))
+	require.True(t, f.take(time.Hour, 3), "admitted and not counted")
+	require.Equal(t, 1, f.out(10*time.Hour))
+	f.give(time.Hour)
+	require.Equal(t, 1, f.out(10*time.Hour))
+}
+
+func TestFlying_holds_the_largest_limit(t *testing.T) {
+	var f flying
+	for range 1_000_000 {
+		if !f.take(0, 1_000_000) {
+			t.Fatal("refused")
+		}
+	}
+	require.False(t, f.take(0, 1_000_000))
+	require.Equal(t, 1_000_000, f.out(0))
+	require.Equal(t, 1_000_000, f.out(time.Hour))
+	f.give(0)
+	require.True(t, f.take(time.Hour, 1_000_000))
+	require.False(t, f.take(time.Hour, 1_000_000))
+	require.Equal(t, 1, f.out(2*time.Hour))
+}
+
 func TestFlying_stress_never_more_than_the_limit(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	b := New("payments", limited(3), nil)
@@ -171,7 +212,7 @@ func TestFlying_stress_never_more_than_the_limit(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
-			for range 2000 {
+			for range 20_000 {
 				p, err := b.Allow()
 				if err != nil {
 					continue
@@ -191,4 +232,29 @@ func TestFlying_stress_never_more_than_the_limit(t *testing.T) {
 	require.Zero(t, b.flying.out(b.now()))
 	ok, _ := b.Counts()
 	require.EqualValues(t, admitted.Load(), ok)
+}
+
+func TestFlying_stress_loses_no_place(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	var f flying
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50_000 {
+				f.take(0, 1000)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 1000, f.out(0))
+	for range 8 {
+		wg.Go(func() {
+			for range 50_000 {
+				f.give(0)
+				f.take(0, 1000)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 1000, f.out(0), "each takes what it gave")
 }

@@ -144,6 +144,18 @@ func TestRules_slow_calls(t *testing.T) {
 			require.Equal(t, Open, b.State())
 		})
 	})
+	t.Run("without_a_share_nothing_is_slow", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			p := slow
+			p.SlowRatio = 0
+			b := New("payments", p, nil)
+			for range 100 {
+				slowAttempt(t, b, time.Minute, Success)
+			}
+			attempt(b, Failure)
+			require.Equal(t, Closed, b.State())
+		})
+	})
 	t.Run("off", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := New("payments", settings(), nil)

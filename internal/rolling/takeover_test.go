@@ -102,6 +102,12 @@ func TestTakeOver_is_bounded(t *testing.T) {
 		}
 	}
 	require.Equal(t, want, r.Sum(50*time.Second))
+	// In a small window, what was put together counts as long as its youngest.
+	const now = 999 * 5 * time.Millisecond
+	small := new(Ring)
+	small.Init(time.Second)
+	small.TakeOver(r, now)
+	require.GreaterOrEqual(t, small.Sum(now).Slow, uint64(900/5))
 	require.Zero(t, r.Sum(2*time.Minute))
 }
 
