@@ -89,6 +89,12 @@ func TestDiff_meanings(t *testing.T) {
 		{"statuses", plain, "profiles: {p: {extends: read-heavy, retry: {max_attempts: 2, statuses: [429, 500, 502, 503, 504]}}}\ndependencies: {d: {profile: p}}\n", []string{
 			"repeated from now on: [500]; no longer: [408, 421, 425]; a 500 is mostly a bug, which fails again",
 		}},
+		{"rules", plain, "profiles: {p: {extends: read-heavy, retry: {max_attempts: 2, repeats: charge, missing: stop, reserve: 1}, backoff: {hint: clamp}}}\ndependencies: {d: {profile: p}}\n", []string{
+			"retry.reserve: 0 -> 1", "tokens of a request that its callees cannot use: 0 -> 1",
+			"retry.repeats: count -> charge", "a loop around the SDK that repeats a failed call: is counted -> pays a token of the chain",
+			"retry.missing: retry -> stop", "from a dependency without the SDK: may be repeated here -> is not repeated",
+			"backoff.hint: add -> clamp", "the retry comes: no sooner than it asked, and not at all if that is beyond 5s -> at most 5s after the drawn delay",
+		}},
 		{"timeouts", plain, "profiles: {p: {extends: read-heavy, retry: {max_attempts: 2, timeout: 1500ms}}}\ndependencies: {d: {profile: p}}\n", []string{
 			"dependency d retry.timeout: 0s -> 1.5s", "a call whose every attempt times out takes at most: 2.05s -> 1.5s",
 		}},

@@ -119,6 +119,39 @@ var profileEffects = []effect{
 		says: func(s *situation) string { return s.ifProfile(func() string { return s.ceilings(true) }) },
 	},
 	{
+		keys: []string{"backoff.hint", "profile"},
+		what: "when a server asks to wait, the retry comes",
+		says: func(s *situation) string {
+			return s.ifProfile(func() string {
+				if s.profile.Backoff.Hint == HintClamp {
+					return "at most 5s after the drawn delay, even if that is sooner than it asked"
+				}
+				return "no sooner than it asked, and not at all if that is beyond " + showDuration(s.profile.Backoff.limit())
+			})
+		},
+	},
+	{
+		keys: []string{"retry.repeats", "profile"},
+		what: "a loop around the SDK that repeats a failed call",
+		says: func(s *situation) string {
+			return s.ifProfile(func() string { return repeatsMean[s.profile.Retry.Repeats] })
+		},
+	},
+	{
+		keys: []string{"retry.missing", "profile"},
+		what: "a failure that comes without a claim, from a dependency without the SDK",
+		says: func(s *situation) string {
+			return s.ifProfile(func() string { return missingMean[s.profile.Retry.Missing] })
+		},
+	},
+	{
+		keys: []string{"retry.reserve", "profile"},
+		what: "tokens of a request that its callees cannot use",
+		says: func(s *situation) string {
+			return s.ifProfile(func() string { return strconv.Itoa(s.profile.Retry.Reserve) })
+		},
+	},
+	{
 		keys: budgetNames,
 		what: "retries of each process in a full outage, breaker and floor aside",
 		says: func(s *situation) string { return s.ifProfile(s.outage) },
@@ -274,6 +307,10 @@ var modeMeans = map[Mode]string{
 	ModeBudget:  "everything but ownership: two hops may repeat the same failure",
 	ModeEnforce: "everything",
 }
+
+var repeatsMean = map[Repeats]string{RepeatsCount: "is counted", RepeatsCharge: "pays a token of the chain", RepeatsRefuse: "is refused"}
+
+var missingMean = map[Missing]string{MissingRetry: "may be repeated here", MissingStop: "is not repeated"}
 
 var onFailureMeans = map[OnFailure]string{
 	OnFailureUndeclared: "whether its failure is its caller's is learned",

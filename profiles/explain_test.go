@@ -32,10 +32,21 @@ profiles:
   other:
     extends: child
     hedge: disabled
+  slow:
+    extends: quick
+    breaker: {slow_call: 600ms}
+  quick:
+    extends: careful
+    breaker: {slow_call: 0s}
+  careful:
+    extends: read-heavy
+    breaker: {slow_call: 300ms, slow_ratio: 40%}
 dependencies:
   payments: {profile: child, owner: team-ledger, on_failure: closed, hosts: [payments.internal], external: false, mesh: envoy, mode: budget}
   search: {profile: other}
   rates: {profile: third-party}
+  slow: {profile: slow}
+  careful: {profile: careful}
 overrides: {dependencies: {search: {retries: disabled}}}
 `
 
@@ -55,13 +66,13 @@ func TestExplain_origins(t *testing.T) {
 	c, err := Load([]byte(explained), "c.yaml")
 	require.NoError(t, err)
 	for _, tt := range []struct{ dependency, key, value, from string }{
-		{"payments", "profile", "child", "c.yaml:23:23; code names read-heavy"},
-		{"payments", "owner", "team-ledger", "c.yaml:23:37"},
-		{"payments", "on_failure", "closed", "c.yaml:23:62"},
-		{"payments", "hosts", "payments.internal", "c.yaml:23:77"},
-		{"payments", "external", "internal", "c.yaml:23:108"},
-		{"payments", "mesh", "envoy", "c.yaml:23:121"},
-		{"payments", "mode", "budget", "c.yaml:23:134"},
+		{"payments", "profile", "child", "c.yaml:32:23; code names read-heavy"},
+		{"payments", "owner", "team-ledger", "c.yaml:32:37"},
+		{"payments", "on_failure", "closed", "c.yaml:32:62"},
+		{"payments", "hosts", "payments.internal", "c.yaml:32:77"},
+		{"payments", "external", "internal", "c.yaml:32:108"},
+		{"payments", "mesh", "envoy", "c.yaml:32:121"},
+		{"payments", "mode", "budget", "c.yaml:32:134"},
 		{"payments", "retries", "enabled", "default of the schema"},
 		{"payments", "retry.timeout", "8s", "c.yaml:6:22"},
 		{"payments", "retry.max_attempts", "3", "c.yaml:11:27 (profile parent)"},
@@ -81,7 +92,7 @@ func TestExplain_origins(t *testing.T) {
 		{"payments", "hedge.max", "2", "c.yaml:14:31 (profile parent)"},
 		{"payments", "chain.budget", "2", "c.yaml:2:32"},
 		{"payments", "chain.grace", "1h", "default of the schema"},
-		{"search", "retries", "disabled", "c.yaml:26:46"},
+		{"search", "retries", "disabled", "c.yaml:37:46"},
 		{"search", "mode", "observe", "c.yaml:2:15"},
 		{"search", "external", "by host", "default of the schema"},
 		{"search", "hedge", "disabled", "c.yaml:21:12"},
@@ -89,6 +100,10 @@ func TestExplain_origins(t *testing.T) {
 		{"search", "breaker.slow_ratio", "50%", "default of the schema"},
 		{"search", "breaker.slow_call", "700ms", "c.yaml:8:26 (profile child)"},
 		{"rates", "external", "external", "built-in third-party"},
+		// Where slow calls were off in between, their ratio begins anew.
+		{"careful", "breaker.slow_ratio", "40%", "c.yaml:30:45"},
+		{"slow", "breaker.slow_ratio", "50%", "default of the schema"},
+		{"slow", "breaker.slow_call", "600ms", "c.yaml:24:26"},
 		{"unknown", "profile", "read-heavy", "named in code"},
 	} {
 		got := from(t, c.Explain(tt.dependency, ReadHeavy), tt.key)
