@@ -26,6 +26,16 @@ func BenchmarkBreaker(b *testing.B) {
 			}
 		})
 	})
+	b.Run("closed/success/every_rule", func(b *testing.B) {
+		p := settings()
+		p.ConsecutiveFailures, p.SlowCall, p.SlowRatio, p.MaxInFlight = 5, time.Second, 0.5, 100
+		br := New("payments", p, nil)
+		b.ReportAllocs()
+		for b.Loop() {
+			p, _ := br.Allow()
+			br.Done(&p, Success)
+		}
+	})
 	b.Run("closed/success/gobreaker", func(b *testing.B) {
 		cb := gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{Interval: 10 * time.Second, BucketPeriod: time.Second})
 		b.ReportAllocs()
