@@ -15,10 +15,10 @@ const (
 	ReasonUnclaimed                // it was already retried next to its cause
 	ReasonPushback                 // the callee asked for no retry, or for a longer wait than the profile's cap
 	ReasonNotIdempotent            // the request may have run and must not run twice
-	ReasonBreakerOpen              // the dependency's circuit breaker refuses
+	ReasonBreakerOpen              // the dependency's circuit breaker refuses, or adaptive throttling does
 	ReasonAvailabilityFloor        // the dependency answers too few first attempts
 	ReasonDependencyBudget         // the dependency's share of retries is used up
-	ReasonProcessBudget            // the process's retries of this minute are used up
+	ReasonProcessBudget            // the process's or the profile's retries of this minute are used up
 	ReasonMaxAttempts              // the profile's attempts are used up
 	ReasonNoPolicy                 // the profile has one attempt
 	ReasonNotReplayable            // the request's body cannot be sent again

@@ -287,3 +287,44 @@ func TestRegression_A073_every_limit_from_a_file_is_full_at_first_and_then_refus
 		})
 	}
 }
+
+// Adaptive throttling refuses retries, whose response stays readable, and first attempts, which get an error that says so.
+func TestAdaptiveThrottling_hides_nothing(t *testing.T) {
+	c := newCaller(t, "p", chainbudgettest.Catalog(`
+version: 1
+chain: {budget: 9, max_budget: 99}
+profiles:
+  p: {extends: read-heavy, retry: {max_attempts: 2}, budget: disabled, breaker: disabled, availability_floor: 0%, adaptive_throttle: {k: 2}}
+`))
+	transport := c.transport(t, roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+		return response(req, 503, newText("the upstream's own words")), nil
+	}))
+	first, retry := 0, 0
+	for range 2000 {
+		ctx, end := c.endlessChain(context.Background())
+		resp, err := transport.RoundTrip(request(t, ctx, http.MethodGet, "http://callee/", nil))
+		end()
+		if err != nil {
+			first++
+			denied, ok := errors.AsType[*chainbudget.DeniedError](err)
+			if !ok || denied.Reason != ownership.ReasonBreakerOpen || denied.Attempts != 0 || denied.RetryAfter <= 0 ||
+				!strings.Contains(err.Error(), `adaptive throttling refuses an attempt at dependency "callee", with probability 0.`) {
+				t.Fatalf("refused with %v", err)
+			}
+			continue
+		}
+		status, body := read(t, resp)
+		if status != 503 || body != "the upstream's own words" {
+			t.Fatalf("status %d, body %q", status, body)
+		}
+		if denied := budgethttp.Denied(resp); denied.Attempts == 1 {
+			retry++
+			if denied.Reason != ownership.ReasonBreakerOpen || denied.Status != 503 || !strings.Contains(denied.Error(), "adaptive throttling") {
+				t.Fatalf("denied %v", denied)
+			}
+		}
+	}
+	if first < 1900 || retry == 0 {
+		t.Errorf("%d first attempts and %d retries were refused of 2000 calls to a dependency that accepts nothing", first, retry)
+	}
+}
