@@ -44,9 +44,10 @@ var remedies = map[string]string{
 var prefixes = []struct{ prefix, kind string }{
 	{"LOADING", failedLoading}, {"READONLY", failedReadOnly},
 	{"NOAUTH", failedAuth}, {"WRONGPASS", failedAuth}, {"NOPERM", failedAuth}, {"ERR invalid password", failedAuth},
-	{"ERR AUTH", failedAuth}, {"WRONGTYPE", failedWrongType}, {"ERR hash value is not an integer", failedWrongType},
+	{"ERR AUTH", failedAuth}, {"ERR Protocol error: unauthenticated", failedAuth}, {"WRONGTYPE", failedWrongType}, {"ERR hash value is not an integer", failedWrongType},
 	{"OOM", failedMemory}, {"CLUSTERDOWN", failedCluster}, {"MASTERDOWN", failedCluster}, {"TRYAGAIN", failedCluster},
 	{"MOVED", failedCluster}, {"ASK", failedCluster}, {"BUSY", failedBusy},
+	{"redis: can't parse", failedReply}, {"redis: the length", failedReply}, {"redis: invalid", failedReply},
 }
 
 // kindOf sorts an error.

@@ -77,7 +77,12 @@ func (i *instance) share(client redis.UniversalClient, options ...Option) *insta
 	view, err := Share(i.sdk, client, append([]Option{Interval(50 * time.Millisecond)}, options...)...)
 	require.NoError(i.t, err)
 	i.view = view
-	i.t.Cleanup(func() { _ = view.Close() })
+	i.t.Cleanup(func() {
+		_ = view.Close()
+		if i.t.Failed() {
+			i.t.Logf("%+v", view.Stats())
+		}
+	})
 	return i
 }
 

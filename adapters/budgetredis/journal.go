@@ -1,9 +1,11 @@
 package budgetredis
 
 import (
+	"maps"
 	"math"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/chainbudget/chainbudget-go/internal/engine"
@@ -21,7 +23,9 @@ type journal struct {
 
 	window time.Duration
 	period time.Duration      // a slice
-	known  [3]uint64          // of what was finished here, what Redis is known to have
+	known  [3]uint64          // of what was told, what Redis is known to have
+	after  [3]uint64          // what was finished up to this is told, or too old to be
+	missed []miss             // failed syncs of the last window
 	own    map[int64][3]int64 // the same by slice, as far as it is in the window
 
 	bucket   engine.Bucket
@@ -29,9 +33,15 @@ type journal struct {
 	net      int64 // how much this process has changed the bucket, all in all
 	netKnown int64 // of this, what Redis is known to have
 
-	sent  [3]uint64 // what the sync under way says
-	level int64
-	heard time.Time // when the fleet's numbers last came
+	finished, sent [3]uint64 // at the sync under way, and what it says of it
+	level          int64
+	heard          time.Time // when the fleet's numbers last came
+}
+
+// miss is a sync that did not come about.
+type miss struct {
+	at       time.Time
+	finished [3]uint64
 }
 
 func newJournal(t *engine.Tally) *journal {
@@ -42,7 +52,7 @@ func newJournal(t *engine.Tally) *journal {
 
 // prepare notes what is to be sent, and returns keys and arguments of the script. What a catalog has changed since the
 // last sync goes under a key of its own, so that processes with an older catalog do not meet numbers of another meaning.
-func (j *journal) prepare(prefix, fleet, instance string, ordinal uint64) (keys []string, args []any) {
+func (j *journal) prepare(at time.Time, prefix, fleet, instance string, ordinal uint64) (keys []string, args []any) {
 	if window := j.tally.Window(); window != j.window || j.keys == nil {
 		j.window, j.period, j.keys = window, (window+parts-1)/parts, nil
 		clear(j.own)
@@ -55,7 +65,13 @@ func (j *journal) prepare(prefix, fleet, instance string, ordinal uint64) (keys 
 	}
 	j.net += j.level - j.base
 	j.base = j.level
-	j.sent = j.tally.Finished()
+	for len(j.missed) > 0 && at.Sub(j.missed[0].at) > j.window {
+		j.after, j.missed = j.missed[0].finished, j.missed[1:] // nobody's window has it any more
+	}
+	j.finished = j.tally.Finished()
+	for k := range j.sent {
+		j.sent[k] = j.known[k] + j.finished[k] - j.after[k]
+	}
 	if j.keys == nil {
 		tag := prefix + "{" + url.PathEscape(fleet) + "/" + url.PathEscape(j.tally.Name()) + "}:"
 		j.keys = []string{
@@ -70,35 +86,91 @@ func (j *journal) prepare(prefix, fleet, instance string, ordinal uint64) (keys 
 	}
 }
 
-// head is how many numbers of a reply come before the slices.
-const head = 9
+// answer is what the script says.
+type answer struct {
+	known            bool // Redis knew us
+	slice, markSlice int64
+	had              [3]int64 // what Redis had of ours before this sync
+	level            int64
+	elapsed          time.Duration // since the present slice began
+	fleet            map[int64][3]int64
+}
+
+// read reads a reply. Fields that are not ours are not looked at.
+func read(reply []any) (a answer, err error) {
+	const numbers = 9
+	var n [numbers]int64
+	if len(reply) != numbers+1 {
+		return a, errReply
+	}
+	for i := range n {
+		v, ok := reply[i].(int64)
+		if !ok {
+			return a, errReply
+		}
+		n[i] = v
+	}
+	fields, ok := reply[numbers].([]any)
+	if !ok {
+		return a, errReply
+	}
+	a = answer{
+		known: n[0] == 1, slice: n[1], markSlice: n[2], had: [3]int64{n[3], n[4], n[5]}, level: n[7],
+		elapsed: time.Duration(n[8]) * time.Microsecond, fleet: map[int64][3]int64{},
+	}
+	for i := 0; i+1 < len(fields); i += 2 {
+		name, _ := fields[i].(string)
+		value, _ := fields[i+1].(string)
+		if name == "" {
+			continue
+		}
+		k := strings.IndexByte("sfw", name[len(name)-1])
+		slice, badName := strconv.ParseInt(name[:len(name)-1], 10, 64)
+		count, badCount := strconv.ParseInt(value, 10, 64)
+		if k < 0 || badName != nil || badCount != nil {
+			continue
+		}
+		counts := a.fleet[slice]
+		counts[k] = max(0, count)
+		a.fleet[slice] = counts
+	}
+	return a, nil
+}
 
 // accept takes the reply of a sync that began at a moment, and tells the breaker and the bucket.
-func (j *journal) accept(at time.Time, reply []int64) error {
-	if len(reply) != head && len(reply) != head+3*parts || j.period > 0 && len(reply) == head {
-		return errReply
+func (j *journal) accept(at time.Time, reply []any) error {
+	a, err := read(reply)
+	if err != nil {
+		return err
 	}
-	known, slice, markSlice := reply[0] == 1, reply[1], reply[2]
-	if !known {
+	if !a.known {
 		clear(j.own) // Redis was flushed, or does not know us yet
 	}
 	for k := range j.sent {
-		// In reply is what Redis had before this sync: more than we know of if a reply was lost.
-		had := reply[3+k]
-		if known {
-			j.note(markSlice, k, had-toInt(j.known[k]))
+		// Redis had more than we know of if a reply was lost.
+		if a.known {
+			j.note(a.markSlice, k, a.had[k]-toInt(j.known[k]))
 		}
-		j.note(slice, k, toInt(j.sent[k])-had)
+		j.note(a.slice, k, toInt(j.sent[k])-a.had[k])
 	}
-	j.known, j.netKnown, j.heard = j.sent, j.net, at
+	j.known, j.after, j.missed = j.sent, j.finished, nil
+	j.netKnown, j.heard = j.net, at
 	if j.period > 0 {
 		grain := j.period / grains
-		j.tally.Merge(at, grain, spread(j.others(slice, reply[head:]), time.Duration(reply[8])*time.Microsecond, grain))
+		j.tally.Merge(at, grain, spread(j.others(a.slice, a.fleet), a.elapsed, grain))
 	}
 	if j.bucket.Full > 0 && j.tally.Bucket() == j.bucket {
-		j.base = j.bucket.Move(j.level, reply[7])
+		j.base = j.bucket.Move(j.level, a.level)
 	}
 	return nil
+}
+
+// miss notes that a sync that began at a moment did not come about. What is finished by now is told by a later one, unless
+// that is more than a window away.
+func (j *journal) miss(at time.Time) {
+	if n := len(j.missed); n == 0 || at.Sub(j.missed[n-1].at) > j.window/parts {
+		j.missed = append(j.missed, miss{at, j.finished})
+	}
 }
 
 // alone is told that the fleet has not been heard of for long. What it owes is not this process's to repay.
@@ -122,24 +194,15 @@ func (j *journal) note(slice int64, k int, n int64) {
 }
 
 // others returns what is left of the fleet's slices, newest first, without our own part.
-func (j *journal) others(now int64, fleet []int64) [][3]uint64 {
-	var own [parts][3]int64
-	for slice, n := range j.own {
-		age := now - slice
-		if age >= parts || age < -parts {
-			delete(j.own, slice)
-			continue
-		}
-		for k := range n {
-			own[max(0, age)][k] += n[k]
-		}
-	}
+func (j *journal) others(now int64, fleet map[int64][3]int64) [][3]uint64 {
+	maps.DeleteFunc(j.own, func(slice int64, _ [3]int64) bool { return !inWindow(now, slice) })
+	all, own := byAge(now, fleet), byAge(now, j.own)
 	others := make([][3]uint64, parts)
 	for k := range 3 {
 		// A reply that was lost leaves us unsure of the slice, not of the sum: what is not found in one is in another.
 		var missing int64
 		for age := range parts {
-			left := max(0, fleet[3*age+k]) - own[age][k] - missing
+			left := all[age][k] - own[age][k] - missing
 			missing = max(0, -left)
 			others[age][k] = uint64(max(0, left))
 		}
@@ -150,6 +213,23 @@ func (j *journal) others(now int64, fleet []int64) [][3]uint64 {
 		}
 	}
 	return others
+}
+
+// inWindow reports whether a slice counts. One of the future was written before the server's clock was set back, or by
+// another server; far in the future it is nonsense.
+func inWindow(now, slice int64) bool { return slice > now-parts && slice <= now+parts }
+
+// byAge adds up slices by age. Those of the future are as new as the present one.
+func byAge(now int64, slices map[int64][3]int64) (sums [parts][3]int64) {
+	for slice, counts := range slices {
+		if !inWindow(now, slice) {
+			continue
+		}
+		for k, n := range counts {
+			sums[max(0, now-slice)][k] += n
+		}
+	}
+	return sums
 }
 
 // grains is into how many shorter ones a slice is divided for the breaker, which takes slices of one length and counts

@@ -21,10 +21,9 @@ local period, parts = number(9), number(10)
 local net, netAdded = number(11), number(12)
 
 local known, slice, markSlice = 0, 0, 0
-local reply = {0, 0, 0, 0, 0, 0, 0, 0, 0}
 if period > 0 then slice = math.floor(now / period) end
 
-local mark = redis.call('HGET', KEYS[3], ARGV[1])
+local mark, age = redis.call('HGET', KEYS[3], ARGV[1]), nil
 if mark then
   local o, s, f, w, n, at = string.match(mark, '^(%d+) (%d+) (%d+) (%d+) (%-?%d+) (%d+)$')
   if o then
@@ -32,6 +31,7 @@ if mark then
     known = 1
     added = {tonumber(s), tonumber(f), tonumber(w)}
     netAdded = tonumber(n)
+    age = now - tonumber(at)
     if period > 0 then markSlice = math.floor(tonumber(at) / period) end
   end
 elseif redis.call('HLEN', KEYS[3]) % 64 == 63 then
@@ -43,33 +43,26 @@ elseif redis.call('HLEN', KEYS[3]) % 64 == 63 then
   end
 end
 
+local fields = {}
 if period > 0 then
-  local names = {'s', 'f', 'w'}
-  for k = 1, 3 do
+  local begins = false
+  for k, name in ipairs({'s', 'f', 'w'}) do
     local more = sums[k] - added[k]
-    if more > 0 then redis.call('HINCRBY', KEYS[1], whole(slice) .. names[k], whole(more)) end
-    for age = 0, parts - 1 do reply[9 + age * 3 + k] = 0 end
+    if more > 0 and redis.call('HINCRBY', KEYS[1], whole(slice) .. name, whole(more)) == more then begins = true end
   end
-  local place = {s = 1, f = 2, w = 3}
-  local all = redis.call('HGETALL', KEYS[1])
-  for i = 1, #all, 2 do
-    local at, name = string.match(all[i], '^(%d+)([sfw])$')
-    local age = at and slice - tonumber(at)
-    if age and (age >= parts or age < -parts) then
-      redis.call('HDEL', KEYS[1], all[i])
-    elseif age then
-      -- A slice of the future was written before the server's clock was set back, or by another server.
-      local j = 9 + math.max(0, age) * 3 + place[name]
-      reply[j] = reply[j] + (tonumber(all[i + 1]) or 0)
+  fields = redis.call('HGETALL', KEYS[1])
+  if begins then -- a slice, mostly: it is time to forget old ones
+    redis.call('PEXPIRE', KEYS[1], whole(math.max(1000, period * parts * 2 / 1000)))
+    for i = 1, #fields, 2 do
+      local at = tonumber(string.match(fields[i], '^(%d+)[sfw]$'))
+      if at and (at <= slice - parts or at > slice + parts) then redis.call('HDEL', KEYS[1], fields[i]) end
     end
   end
-  redis.call('PEXPIRE', KEYS[1], whole(math.max(1000, period * parts * 2 / 1000)))
 end
 
-local full = number(14)
+local full, level = number(14), 0
 if full > 0 then
   local have = redis.call('GET', KEYS[2])
-  local level
   if have then
     level = tonumber(have)
     if not level then return redis.error_reply('WRONGTYPE the level is not a number') end
@@ -79,13 +72,9 @@ if full > 0 then
   end
   level = math.min(full, math.max(number(15), level))
   redis.call('SET', KEYS[2], whole(level), 'PX', '600000')
-  reply[8] = level
 end
 
 redis.call('HSET', KEYS[3], ARGV[1], string.format('%.0f %.0f %.0f %.0f %.0f %.0f', ordinal, sums[1], sums[2], sums[3], net, now))
-redis.call('PEXPIRE', KEYS[3], '600000')
+if not age or now % 60000000 < age then redis.call('PEXPIRE', KEYS[3], '600000') end -- once a minute will do
 
-reply[1], reply[2], reply[3] = known, slice, markSlice
-reply[9] = now - slice * period
-reply[4], reply[5], reply[6], reply[7] = added[1], added[2], added[3], netAdded
-return reply
+return {known, slice, markSlice, added[1], added[2], added[3], netAdded, level, now - slice * period, fields}

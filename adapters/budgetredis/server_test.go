@@ -160,3 +160,12 @@ func (s *server) hash(suffix string) map[string]int {
 	}
 	return numbers
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func atoi(t testing.TB, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	require.NoError(t, err)
+	return n
+}

@@ -35,7 +35,7 @@ type store struct {
 type call struct {
 	keys  []string
 	args  []any
-	reply []int64
+	reply []any
 	err   error
 }
 
@@ -160,7 +160,7 @@ func (s *store) pipe(ctx context.Context, calls []*call, eval func(context.Conte
 	}
 	_, execErr := p.Exec(ctx)
 	for i, c := range calls {
-		c.reply, c.err = commands[i].Int64Slice()
+		c.reply, c.err = commands[i].Slice()
 		if c.err != nil && commands[i].Err() == nil {
 			c.err = errReply
 			if execErr != nil {

@@ -230,7 +230,7 @@ func (v *View) exchange(at time.Time) (some bool, err error) {
 			v.journals[t] = j
 		}
 		asked[i] = j
-		calls[i].keys, calls[i].args = j.prepare(v.set.prefix, v.set.fleet, v.instance, v.ordinal)
+		calls[i].keys, calls[i].args = j.prepare(at, v.set.prefix, v.set.fleet, v.instance, v.ordinal)
 	}
 	v.store.run(ctx, calls)
 	for i := range calls {
@@ -245,6 +245,7 @@ func (v *View) exchange(at time.Time) (some bool, err error) {
 		if err == nil {
 			err = problem
 		}
+		asked[i].miss(at)
 		if at.Sub(asked[i].heard) > aloneAfter*v.set.interval {
 			asked[i].alone()
 		}
