@@ -42,15 +42,15 @@ type attempt struct {
 	settled  bool  // streams: nothing more is learned of the attempt
 }
 
-// maxSendings bounds how often gRPC may try to send one attempt. One repetition of a sending that reached the wire is
-// all that it makes by itself, and only of what the callee says that it has not processed; the others are tries on
-// connections that turned out to be closing.
+// maxSendings bounds how often gRPC may try to send one attempt: by itself it tries again without end on connections that
+// turn out to be closing.
 const maxSendings = 8
 
 // The errors of a sending that was stopped. Their codes are such that gRPC does not repeat them.
 var (
-	errRepeated = status.Error(codes.Internal, "chainbudget: a layer below repeated the request with the same tokens; it was stopped")
-	errStorm    = status.Error(codes.Unavailable, "chainbudget: every connection closed before the request could be sent")
+	errRepeated     = status.Error(codes.Internal, "chainbudget: a layer below repeated the request with the same tokens; it was stopped")
+	errRefusedTwice = status.Error(codes.Unavailable, "chainbudget: the callee refused the request twice without processing it")
+	errStorm        = status.Error(codes.Unavailable, "chainbudget: every connection closed before the request could be sent")
 )
 
 // GetRequestMetadata implements [credentials.PerRPCCredentials].
@@ -87,6 +87,9 @@ func (a *attempt) sending() error {
 	case again && a.lease && !challenged(a.outcome):
 		a.vetoed = true
 		return errRepeated
+	case a.sendings > 1 && a.x.freed:
+		a.vetoed = true
+		return errRefusedTwice
 	case a.sendings > maxSendings:
 		a.vetoed = true
 		return errStorm
@@ -120,15 +123,12 @@ func (a *attempt) options() []grpc.CallOption {
 	own := a.x.opts
 	opts := make([]grpc.CallOption, len(own), len(own)+6)
 	copy(opts, own)
-	opts = append(opts, grpc.Header(&a.header), grpc.Trailer(&a.trailer), grpc.Peer(&a.peer), grpc.PerRPCCredentials(a), grpc.OnFinish(a.ended))
-	if !a.x.client.alone {
-		opts = append(opts, noPolicyRetry)
-	}
-	return opts
+	return append(opts, grpc.Header(&a.header), grpc.Trailer(&a.trailer), grpc.Peer(&a.peer), grpc.PerRPCCredentials(a), grpc.OnFinish(a.ended), nothingKept)
 }
 
-// noPolicyRetry takes gRPC's retries by policy off a call: what it has sent is not kept.
-var noPolicyRetry = grpc.MaxRetryRPCBufferSize(0)
+// nothingKept takes gRPC's retries off a call once it has sent something: those by policy, and the transparent one, which
+// can end a stream with io.EOF, as if it had been a success, where it fails. What was refused is sent again here.
+var nothingKept = grpc.MaxRetryRPCBufferSize(0)
 
 // ended is what gRPC calls when it is done with the attempt.
 func (a *attempt) ended(err error) {
@@ -151,15 +151,22 @@ func (a *attempt) left() bool { return a.peer.Addr != nil }
 // answered reports whether the callee, or something in between, answered in gRPC.
 func (a *attempt) answered() bool { return len(a.header) > 0 || len(a.trailer) > 0 }
 
-// below returns what is known of repetitions below: whether there were any but gRPC's own, how often gRPC tried to send the
-// request, and what it came to before one was stopped.
-func (a *attempt) below() (repeated bool, tries int, outcome error) {
+// history is what happened below in an attempt.
+type history struct {
+	repeated bool  // a layer below made more than one run of gRPC's machinery
+	stopped  bool  // the latest sending was stopped
+	tries    int   // how often gRPC tried to send, in the latest run
+	outcome  error // what came of the run before the one that was stopped
+}
+
+func (a *attempt) history() history {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	h := history{repeated: a.repeated, stopped: a.vetoed, tries: a.tries}
 	if a.repeated && a.vetoed {
-		outcome = a.outcome
+		h.outcome = a.outcome
 	}
-	return a.repeated, a.tries, outcome
+	return h
 }
 
 // Value implements [context.Context].

@@ -29,6 +29,8 @@ type call struct {
 	invoke     grpc.UnaryInvoker
 
 	external bool
+	free     bool // the callee refused the latest sending, and it may go out once more for nothing
+	freed    bool // that happened to this attempt already
 	begun    time.Time
 	current  *attempt
 	first    attempt        // part of the call, so that a call without retries allocates once
@@ -106,15 +108,32 @@ func (x *call) run() error {
 			return x.giveUp()
 		}
 		failure := x.try(now)
-		if !x.Result.Failed && !x.Result.Canceled || x.Inner() {
+		switch {
+		case x.free:
+			now = time.Now()
+			reason, err = x.resend(now)
+			continue
+		case !x.Result.Failed && !x.Result.Canceled, x.Inner():
 			return failure
-		}
-		if !x.again() {
+		case !x.again():
 			return x.giveUp()
 		}
 		now = time.Now()
-		reason, err = x.Admit(now)
+		reason, err = x.admit(now)
 	}
+}
+
+// admit asks for the next attempt.
+func (x *call) admit(now time.Time) (ownership.Reason, error) {
+	x.freed = false
+	return x.Admit(now)
+}
+
+// resend sends an attempt again that the callee has refused. It is no retry: gRPC would have made it by itself.
+func (x *call) resend(now time.Time) (ownership.Reason, error) {
+	x.free, x.freed = false, true
+	x.Dependency().SDK().HiddenRepeat()
+	return x.Resend(now)
 }
 
 // again decides about another attempt, and sleeps.

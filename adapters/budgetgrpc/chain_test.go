@@ -128,4 +128,3 @@ func TestT12_hops_that_drop_the_context(t *testing.T) {
 		assert.Equal(t, c.want, got, "%+v", c)
 	}
 }
-

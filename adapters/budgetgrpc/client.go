@@ -23,7 +23,6 @@ func DialOptions(dep *chainbudget.Dependency, options ...Option) []grpc.DialOpti
 		return nil
 	}
 	c, err := newClient(dep, options)
-	c.alone = true
 	dial := []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(c.unary),
 		grpc.WithChainStreamInterceptor(c.stream),
@@ -64,7 +63,6 @@ func StreamClientInterceptor(dep *chainbudget.Dependency, options ...Option) grp
 type client struct {
 	dep      *engine.Dependency
 	settings settings
-	alone    bool // the connection has no retries by policy
 	methods  methods
 
 	target  atomic.Pointer[target]

@@ -38,25 +38,48 @@ var _ grpc.ClientStream = (*clientStream)(nil)
 
 // start makes attempts until a stream is open.
 func (s *clientStream) start() error {
-	now := s.begun
+	reason, refusal := s.Admit(s.begun)
+	_, err := s.proceed(s.begun, reason, refusal)
+	return err
+}
+
+// proceed makes the attempt that was asked for, and others as long as none opens a stream.
+func (s *clientStream) proceed(now time.Time, reason ownership.Reason, refusal error) (opened bool, err error) {
 	for {
-		reason, err := s.Admit(now)
 		if reason != ownership.ReasonAllowed {
-			s.Refuse(reason, err)
-			return s.conclude()
+			s.Refuse(reason, refusal)
+			return false, s.conclude()
 		}
-		if err = s.attempt(now); err == nil {
-			return nil
+		if err := s.attempt(now); err == nil {
+			return true, nil
+		} else if now, reason, refusal, err = s.next(err); err != nil {
+			return false, err
 		}
-		if !s.Result.Failed && !s.Result.Canceled || s.Inner() {
-			s.end()
-			return err
-		}
-		if !s.again() {
-			return s.conclude()
-		}
-		now = time.Now()
 	}
+}
+
+// next decides what follows a failed attempt: err is what the stream ends with if nothing does.
+func (s *clientStream) next(err error) (time.Time, ownership.Reason, error, error) {
+	s.mu.Lock()
+	repeats := !s.desc.ClientStreams && !s.heard.Load() && !s.seen.Load() || s.below == nil
+	if !repeats {
+		s.Commit()
+	}
+	s.mu.Unlock()
+	switch {
+	case s.free && repeats:
+		now := time.Now()
+		reason, refusal := s.resend(now)
+		return now, reason, refusal, nil
+	case !s.Result.Failed && !s.Result.Canceled, s.Inner():
+		s.end()
+		return time.Time{}, 0, nil, err
+	case !s.again():
+		return time.Time{}, 0, nil, s.conclude()
+	}
+	now := time.Now()
+	reason, refusal := s.admit(now)
+	return now, reason, refusal, nil
 }
 
 // conclude ends the call with its error.
@@ -69,18 +92,22 @@ func (s *clientStream) conclude() error {
 // attempt opens a stream below, and sends again what the caller has sent.
 func (s *clientStream) attempt(now time.Time) error {
 	s.mu.Lock()
-	a := s.next()
+	a := s.call.next()
+	sent, asked, closed := s.sent, s.asked, s.closed
 	s.mu.Unlock()
 	ctx := s.prepare(a, now)
 	returned := false
 	defer func() {
 		if !returned {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			a.settled = true
 			s.abandon(a)
 		}
 	}()
 	below, err := s.open(ctx, s.desc, s.cc, s.method, a.options()...)
-	if err == nil && s.asked {
-		err = s.ask(below)
+	if err == nil && asked {
+		err = askAgain(below, sent, closed)
 	}
 	returned = true
 	if err != nil {
@@ -93,12 +120,12 @@ func (s *clientStream) attempt(now time.Time) error {
 	return nil
 }
 
-// ask sends the request of a server stream again.
-func (s *clientStream) ask(below grpc.ClientStream) error {
-	if err := below.SendMsg(s.sent); err != nil && err != io.EOF { // io.EOF: receiving says what happened
+// askAgain sends the request of a server stream again.
+func askAgain(below grpc.ClientStream, request any, closed bool) error {
+	if err := below.SendMsg(request); err != nil && err != io.EOF { // io.EOF: receiving says what happened
 		return err
 	}
-	if s.closed {
+	if closed {
 		return below.CloseSend()
 	}
 	return nil
@@ -239,26 +266,9 @@ func (s *clientStream) failed(a *attempt, err error) (again bool, final error) {
 	if _, current := s.now(); current != a {
 		return true, nil
 	}
-	if s.desc.ClientStreams || s.heard.Load() || s.seen.Load() {
-		s.Commit()
-	}
-	for {
-		if !s.Result.Failed && !s.Result.Canceled || s.Inner() {
-			s.end()
-			break
-		}
-		if !s.again() {
-			err = s.conclude()
-			break
-		}
-		now := time.Now()
-		reason, refusal := s.Admit(now)
-		if reason != ownership.ReasonAllowed {
-			s.Refuse(reason, refusal)
-			err = s.conclude()
-			break
-		}
-		if err = s.attempt(now); err == nil {
+	now, reason, refusal, err := s.next(err)
+	if err == nil {
+		if again, err = s.proceed(now, reason, refusal); again {
 			return true, nil
 		}
 	}

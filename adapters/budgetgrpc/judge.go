@@ -3,6 +3,7 @@ package budgetgrpc
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
@@ -18,9 +19,13 @@ import (
 
 // judge says what an attempt came to.
 func (x *call) judge(a *attempt, err error) {
-	repeated, tries, outcome := a.below()
-	if outcome != nil {
-		err = outcome // the stopped repetition is not what the call came to
+	below := a.history()
+	if below.outcome != nil {
+		err = below.outcome // the stopped repetition is not what the call came to
+	}
+	x.free = false
+	if (err == nil || err == io.EOF) && a.left() && !a.answered() {
+		err = errNoAnswer // gRPC takes a stream that ended without an answer for a success in places
 	}
 	if err == nil {
 		x.takeReturn(a, nil)
@@ -34,16 +39,19 @@ func (x *call) judge(a *attempt, err error) {
 		x.judgeAnswer(a, st, p)
 	}
 	x.Result.Err, x.last = err, st
-	x.judgeError(a, st, repeated, tries)
+	x.judgeError(a, st, below)
 	if x.Result.Failed {
 		x.Result.Judge(x.Dependency())
 	}
 }
 
+var errNoAnswer = status.Error(codes.Unavailable, "chainbudget: the stream ended without an answer")
+
 // judgeError says what an attempt means that ended with a status.
-func (x *call) judgeError(a *attempt, st *status.Status, repeated bool, tries int) {
+func (x *call) judgeError(a *attempt, st *status.Status, below history) {
 	r, code := &x.Result, st.Code()
-	unsent := x.cc != nil && !repeated && (!a.left() || !a.answered() && refused(st))
+	// gRPC sends again by itself only what never left, or was refused.
+	unsent := x.cc != nil && !below.repeated && (!a.left() || below.stopped || !a.answered() && refused(st))
 	cause := a.Canceled()
 	switch parent := x.Parent().Err(); {
 	case parent == context.Canceled && cause == nil:
@@ -69,9 +77,13 @@ func (x *call) judgeError(a *attempt, st *status.Status, repeated bool, tries in
 		r.Excluded, r.Unsent = true, unsent
 	case code == codes.Unavailable: // no connection, or one that broke
 		r.Failed, r.Unsent = true, unsent
-		// gRPC has repeated once what the callee refused. What may not run twice is not repeated automatically again.
-		twice := unsent && a.left() && tries > 1
-		r.Retryable = x.allows(code) && (x.info.idempotent || !twice)
+		r.Retryable = x.allows(code)
+		if unsent && a.left() { // the callee refused it
+			x.free = below.tries <= 1 && !x.freed
+			r.Excluded = x.free
+			// What may not run twice is not repeated automatically a second time.
+			r.Retryable = r.Retryable && x.info.idempotent
+		}
 	case !a.left(): // it is the caller's own that cannot be sent
 		r.Failed, r.Excluded, r.Unsent = true, true, unsent
 	default:

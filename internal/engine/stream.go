@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/chainbudget/chainbudget-go/breaker"
+	"github.com/chainbudget/chainbudget-go/ownership"
 )
 
 // Answered notes that the answer to the attempt has begun at now, and goes on: a stream. The attempt is a success for the
@@ -31,6 +32,14 @@ func (c *Call) Commit() { c.options.Replayable = false }
 // Identify sets what Begin did not know yet: CallOptions.Operation. It is for adapters to which it costs something, before
 // Finish.
 func (c *Call) Identify(operation uint64) { c.options.Operation = operation }
+
+// Resend is Repeat for a request of which the callee has said that it did nothing with it: its lease is home again, and
+// goes out with the repetition.
+func (c *Call) Resend(now time.Time) (ownership.Reason, error) {
+	reason, err := c.Repeat(now)
+	c.unlent = false
+	return reason, err
+}
 
 // maxAttempts is the profile's limit, or the call's own lower one.
 func (c *Call) maxAttempts() int {
