@@ -218,7 +218,7 @@ func (r *reply) fit(trailer metadata.MD) {
 			size += len(k) + encoded(k, len(v)) + fieldSize
 		}
 	}
-	if size+statusSize(r.bare) > headerList {
+	if size+statusSize(r.bare) > headerList+2*headerSlack { // sizes are estimated: near the limit nothing is added
 		return
 	}
 	extra := 0

@@ -82,10 +82,17 @@ var serviceDesc = grpc.ServiceDesc{
 // serve runs a server on the loopback interface until the test ends, and returns its address.
 func serve(t testing.TB, h *handlers, options ...grpc.ServerOption) string {
 	t.Helper()
+	return serveWith(t, h, func(*grpc.Server) {}, options...)
+}
+
+// serveWith is serve with services beside the test service.
+func serveWith(t testing.TB, h *handlers, register func(*grpc.Server), options ...grpc.ServerOption) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := grpc.NewServer(options...)
 	s.RegisterService(&serviceDesc, h)
+	register(s)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
 	t.Cleanup(func() {
