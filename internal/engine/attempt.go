@@ -20,6 +20,8 @@ type Attempt struct {
 	cause  error // set once canceled
 	timer  *time.Timer
 
+	disarmed bool // the timer comes too late
+
 	deadline time.Time // shown to what runs below; zero = the parent's
 }
 
@@ -47,18 +49,35 @@ func (a *Attempt) ArmVisibly(d time.Duration) {
 	a.Arm(d)
 }
 
-// Disarm stops the timer: the response's headers are here, and what follows may take its time.
+// Disarm stops the timer: the response's headers are here, and what follows may take its time. Either the attempt was
+// canceled before, and [Attempt.Canceled] says so, or its time never ends: a timer that has gone off without having
+// canceled yet comes too late.
 func (a *Attempt) Disarm() {
-	if a.timer != nil {
-		a.timer.Stop()
+	if a.timer == nil || a.timer.Stop() {
+		return
 	}
+	a.mu.Lock()
+	a.disarmed = true
+	a.mu.Unlock()
 }
 
-func (a *Attempt) expire() { a.Cancel(ErrAttemptTimeout) }
+func (a *Attempt) expire() {
+	a.mu.Lock()
+	if a.disarmed {
+		a.mu.Unlock()
+		return
+	}
+	a.cancelLocked(ErrAttemptTimeout)
+}
 
 // Cancel ends the attempt's context with a cause. Only the first cause counts.
 func (a *Attempt) Cancel(cause error) {
 	a.mu.Lock()
+	a.cancelLocked(cause)
+}
+
+// cancelLocked is Cancel with the lock held, which it gives back.
+func (a *Attempt) cancelLocked(cause error) {
 	if a.cause == nil {
 		a.cause = cause
 	}
