@@ -1,4 +1,5 @@
-// Package chainbudgettest gives tests an SDK that does not sleep and records every retry decision.
+// Package chainbudgettest is for tests: an SDK that does not sleep and records every retry decision, the suite that
+// every adapter has to pass, and call chains on which everything goes wrong as planned.
 //
 //	rec := chainbudgettest.New(t)
 //	payments := rec.Dependency("payments", profiles.WritePath)
@@ -14,4 +15,11 @@
 //
 //	ctx, end := chainbudget.Start(t.Context(), rec.SDK)
 //	defer end()
+//
+// An adapter, of this repository or of anybody else, proves itself with [Conform]: an [Adapter] says how to serve and how
+// to call, the suite does the rest over real connections.
+//
+//	func TestConformance(t *testing.T) {
+//		chainbudgettest.Conform(t, chainbudgettest.Adapter{Name: "budgetxyz", Serve: serve, Dial: dial, Lacks: ...})
+//	}
 package chainbudgettest

@@ -58,8 +58,10 @@ var allowed = map[string][]allowance{
 	"chainbudget/chainbudgettest": {
 		{"chainbudget", "makes an SDK for tests"},
 		{"internal/engine", "records decisions, replaces the clock of backoff"},
+		{"otelprop", "the conformance suite reads and writes the wire"},
 		{"ownership", "the conformance suite reads claims"},
 		{"profiles", "the conformance suite sets profiles"},
+		{otelAPI, "the conformance suite looks for the grant in the context's baggage"},
 	},
 
 	"adapters/budgethttp": {
