@@ -1,5 +1,5 @@
 # Every target works from a fresh clone with Go, GNU make, bash and a C compiler (the race detector needs one); test
-# needs redis-server, too.
+# needs redis-server, nginx and haproxy, too.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -21,6 +21,7 @@ BENCHFLAGS ?= -benchmem -timeout=30m
 DEMOFLAGS ?=
 
 STATICCHECK := $(CURDIR)/.bin/staticcheck
+CADDY       := $(CURDIR)/.bin/caddy
 
 .PHONY: help
 help: ## Show this list
@@ -32,11 +33,18 @@ demo: ## Run the retry storm with and without the SDK on loopback servers, under
 	go run ./storm $(DEMOFLAGS)
 
 .PHONY: test
-test: modules ## Test every module with the race detector, then the allocation guards without it
+test: modules $(CADDY) ## Test every module with the race detector, then the allocation guards without it
 	@if ! command -v redis-server >/dev/null; then
 		echo 'redis-server is missing: adapters/budgetredis is tested against a real one. Install it: apt-get install redis-server, or brew install redis' >&2
 		exit 1
 	fi
+	# Debian has both in a folder that is not on everybody's PATH.
+	for proxy in nginx haproxy; do
+		if ! PATH="$$PATH:/usr/sbin" command -v "$$proxy" >/dev/null; then
+			echo "$$proxy is missing: examples/proxies sends requests through a real one. Install it: apt-get install $$proxy, or brew install $$proxy" >&2
+			exit 1
+		fi
+	done
 	failed=() guarded=0
 	log=$$(mktemp)
 	trap 'rm -f "$$log"' EXIT
@@ -87,11 +95,19 @@ lint: $(STATICCHECK) ## Run gofmt, go mod tidy -diff, go vet and staticcheck ove
 	fi
 	echo "lint: $(words $(MODULES)) modules clean"
 
-# The version is pinned by the tool directive of internal/tools/go.mod, a module of its own so that no user of the
-# SDK downloads it.
+.PHONY: tools
+tools: $(STATICCHECK) $(CADDY) ## Build the pinned programs that lint and test need
+
+# The versions are pinned by the tool directives of internal/tools/go.mod, a module of its own so that no user of the
+# SDK downloads them.
 $(STATICCHECK): internal/tools/go.mod internal/tools/go.sum
 	@cd internal/tools
 	go build -o "$@" honnef.co/go/tools/cmd/staticcheck
+
+$(CADDY): internal/tools/go.mod internal/tools/go.sum
+	@cd internal/tools
+	# Without the stores of its certificate authority, which nothing here asks for.
+	CGO_ENABLED=0 go build -tags nobadger,nomysql,nopgx -o "$@" github.com/caddyserver/caddy/v2/cmd/caddy
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target of every module for FUZZTIME each (30s)

@@ -71,9 +71,8 @@ func checkRange[T cmp.Ordered](report reportFunc, r span[T], v T, key string) {
 	}
 }
 
-// checkProfile is the one place that says which profiles are valid. A group whose settings are all zero is off, unless a
-// file wrote one of them: there the word for that is disabled, and a zero is out of range as any other number.
-func checkProfile(p *Profile, written func(group string) bool, report reportFunc) {
+// checkProfile is the one place that says which profiles are valid.
+func checkProfile(p *Profile, report reportFunc) {
 	checkRetry(&p.Retry, report)
 	b := p.Backoff
 	checkRange(report, rangeWait, b.Base, "backoff.base")
@@ -89,17 +88,15 @@ func checkProfile(p *Profile, written func(group string) bool, report reportFunc
 		report(fmt.Sprintf("throttled_base %v is above cap %v", b.ThrottledBase, b.Cap),
 			"lower throttled_base or raise cap", "backoff.throttled_base", "backoff.cap")
 	}
-	if p.Budget != (Budget{}) || written("budget") {
+	if p.Budget != (Budget{}) {
 		checkBudget(p.Budget, report)
 	}
-	if p.Breaker != (Breaker{}) || written("breaker") {
+	if p.Breaker != (Breaker{}) {
 		checkBreaker(p.Breaker, report)
 	}
-	if p.Hedge != (Hedge{}) || written("hedge") {
-		checkHedge(p, report)
-	}
+	checkHedge(p, report)
 	checkTimes(p, report)
-	if p.Throttle != (Throttle{}) || written("adaptive_throttle") {
+	if p.Throttle != (Throttle{}) {
 		checkRange(report, rangeK, factor(p.Throttle.K), "adaptive_throttle.k")
 		checkRange(report, rangeLong, p.Throttle.Window, "adaptive_throttle.window")
 	}
@@ -242,6 +239,9 @@ func checkTimes(p *Profile, report reportFunc) {
 
 func checkHedge(p *Profile, report reportFunc) {
 	h := p.Hedge
+	if h == (Hedge{}) {
+		return
+	}
 	checkRange(report, rangeHedgeAfter, h.After, "hedge.after")
 	checkRange(report, rangeHedges, h.Max, "hedge.max")
 	if rangeHedges.holds(h.Max) && rangeAttempts.holds(p.Retry.MaxAttempts) && h.Max >= p.Retry.MaxAttempts {

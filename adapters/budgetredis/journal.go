@@ -61,8 +61,7 @@ func (j *journal) prepare(at time.Time, prefix, fleet, instance string, ordinal 
 	j.level = bucket.Level()
 	if bucket != j.bucket {
 		j.bucket, j.keys = bucket, nil
-		// A new size moves the level, and nobody took that. What is not told yet was of another bucket.
-		j.base, j.net = j.level, j.netKnown
+		j.base = j.level // a new size moves the level, and nobody took that
 	}
 	j.net += j.level - j.base
 	j.base = j.level
