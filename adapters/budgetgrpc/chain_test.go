@@ -3,6 +3,8 @@ package budgetgrpc_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/chainbudget/chainbudget-go/adapters/budgetgrpc"
+	"github.com/chainbudget/chainbudget-go/adapters/budgethttp"
+	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
 )
 
@@ -76,6 +80,80 @@ func TestT4_attempts_that_reach_the_leaf(t *testing.T) {
 				}
 				assert.Equal(t, 1+min(m-1, tokens), leafAttempts(t, d, rules{budget: b, maxAttempts: m}), "b=%d, d=%d, m=%d", b, d, m)
 			}
+		}
+	}
+}
+
+// TestT4_over_both_protocols alternates HTTP and gRPC along the chain.
+func TestT4_over_both_protocols(t *testing.T) {
+	const d = 6
+	for first := range 2 {
+		for b := 1; b <= 3; b++ {
+			var attempts atomic.Int64
+			r := rules{budget: b, maxAttempts: 4}
+			do := func(context.Context) error { // what the hop does that is made next, from the leaf upwards
+				attempts.Add(1)
+				return leafDown{}
+			}
+			sdk := r.sdk(t, fmt.Sprintf("hop%d", d))
+			for i := d; i >= 0; i-- {
+				ask := serveOver(t, (i+first)%2 == 0, sdk.SDK, i == 0, do)
+				if i == 0 {
+					assert.Error(t, ask(t, nil)(t.Context()))
+					break
+				}
+				sdk = r.sdk(t, fmt.Sprintf("hop%d", i-1)) // of the caller
+				do = ask(t, sdk.Dependency(fmt.Sprintf("hop%d", i), "table"))
+			}
+			assert.EqualValues(t, max(2, b), attempts.Load(), "b=%d, first=%d", b, first)
+		}
+	}
+}
+
+// leafDown is a failure that either protocol takes for one that may go away.
+type leafDown struct{}
+
+func (leafDown) Error() string              { return "down" }
+func (leafDown) HTTPStatus() int            { return http.StatusServiceUnavailable }
+func (leafDown) GRPCStatus() *status.Status { return status.New(codes.Unavailable, "down") }
+
+// serveOver serves what do does, over gRPC or HTTP, and returns how a caller with a dependency, or none, asks for it.
+func serveOver(t *testing.T, overGRPC bool, sdk *chainbudget.SDK, entry bool, do func(context.Context) error) func(*testing.T, *chainbudget.Dependency) func(context.Context) error {
+	if overGRPC {
+		h := &handlers{call: func(ctx context.Context, _ *text) (*text, error) { return nil, do(ctx) }}
+		addr := serve(t, h, budgetgrpc.ServerOptions(sdk, budgetgrpc.Option{Entry: entry})...)
+		return func(t *testing.T, dep *chainbudget.Dependency) func(context.Context) error {
+			conn := dial(t, addr, budgetgrpc.DialOptions(dep, every)...)
+			return func(ctx context.Context) error { return ask(ctx, conn) }
+		}
+	}
+	var options []budgethttp.HandlerOption
+	if entry {
+		options = append(options, budgethttp.Entry())
+	}
+	s := httptest.NewServer(budgethttp.NewHandler(budgethttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error { return do(r.Context()) }), sdk, options...))
+	t.Cleanup(s.Close)
+	return func(t *testing.T, dep *chainbudget.Dependency) func(context.Context) error {
+		base := &http.Transport{}
+		t.Cleanup(base.CloseIdleConnections)
+		client := &http.Client{Transport: budgethttp.NewTransport(base, dep)}
+		return func(ctx context.Context) error {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
+			if err != nil {
+				return err
+			}
+			resp, err := client.Do(req)
+			if err != nil {
+				return err
+			}
+			resp.Body.Close()
+			if resp.StatusCode < 500 {
+				return nil
+			}
+			if denied := budgethttp.Denied(resp); denied != nil {
+				return denied
+			}
+			return fmt.Errorf("status %d", resp.StatusCode)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package budgetgrpc
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"sync"
 
@@ -69,7 +70,7 @@ func (in *inbound) outcome() engine.Answer {
 // answer closes the purse, sets the trailer, and returns the error to answer with. trailer is what the handler has set
 // itself.
 func (in *inbound) answer(ctx context.Context, err error, trailer metadata.MD, set func(metadata.MD)) error {
-	st := statusOf(err)
+	st, own := statusOf(err)
 	in.code = st.Code()
 	answer := in.outcome()
 	if answer.Failed {
@@ -101,7 +102,7 @@ func (in *inbound) answer(ctx context.Context, err error, trailer metadata.MD, s
 	if md := r.trailer(); md != nil {
 		set(md)
 	}
-	if st.Code() == codes.OK || proto.Equal(r.status, st.Proto()) {
+	if st.Code() == codes.OK || own && proto.Equal(r.status, st.Proto()) {
 		return err
 	}
 	return &answeredError{error: err, status: status.FromProto(r.status)}
@@ -132,13 +133,22 @@ func (in *inbound) finish() {
 	in.End()
 }
 
-// statusOf returns the status that gRPC answers an error with.
-func statusOf(err error) *status.Status {
+// statusOf returns the status to answer an error with: what gRPC makes of it, but that a failed call which came without a
+// status, of HTTP or of a function, is not UNKNOWN. own is false where gRPC would answer otherwise by itself.
+func statusOf(err error) (st *status.Status, own bool) {
 	st, ok := status.FromError(err)
-	if !ok {
-		st = status.FromContextError(err)
+	if ok {
+		return st, true
 	}
-	return st
+	st = status.FromContextError(err)
+	f, failed := errors.AsType[*chainbudget.DeniedError](err)
+	if st.Code() != codes.Unknown || !failed || f == nil {
+		return st, true
+	}
+	if f.Timeout() || f.Status == http.StatusGatewayTimeout {
+		return status.New(codes.DeadlineExceeded, st.Message()), false
+	}
+	return status.New(codes.Unavailable, st.Message()), false
 }
 
 // cleaned takes from a status what this hop does not own: a callee's return, and a delay that somebody else asked for.

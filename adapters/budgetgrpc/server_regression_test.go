@@ -153,6 +153,38 @@ func TestRegression_the_answer_keeps_code_message_and_details(t *testing.T) {
 	}
 }
 
+// TestRegression_a_failed_call_without_a_status_is_not_UNKNOWN: of HTTP, or of a function.
+func TestRegression_a_failed_call_without_a_status_is_not_UNKNOWN(t *testing.T) {
+	denied := func(f chainbudget.DeniedError) error {
+		f.Dependency, f.Owner, f.OwnerDepth, f.Claim = "db", "db", 1, ownership.ClaimUnclaimed
+		return fmt.Errorf("balance: %w", &f)
+	}
+	for name, c := range map[string]struct {
+		err  error
+		code codes.Code
+	}{
+		"of_a_function":  {denied(chainbudget.DeniedError{Err: errors.New("broken pipe")}), codes.Unavailable},
+		"of_HTTP":        {denied(chainbudget.DeniedError{Status: 502}), codes.Unavailable},
+		"out_of_time":    {denied(chainbudget.DeniedError{Status: 504}), codes.DeadlineExceeded},
+		"timed_out":      {denied(chainbudget.DeniedError{Err: context.DeadlineExceeded}), codes.DeadlineExceeded},
+		"with_a_status":  {denied(chainbudget.DeniedError{Err: status.Error(codes.Internal, "bug")}), codes.Internal},
+		"other_failures": {errors.New("boom"), codes.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rec := newSDK(t, "callee")
+			h := &handlers{call: func(context.Context, *text) (*text, error) { return nil, c.err }}
+			conn := dial(t, serve(t, h, budgetgrpc.ServerOptions(rec.SDK)...))
+			trailer, err := exchange(t, direct(t.Context()), conn)
+			assert.Equal(t, c.code, status.Code(err))
+			assert.Equal(t, c.err.Error(), status.Convert(err).Message())
+			if c.code != codes.Unknown {
+				assert.Equal(t, []string{"v1.2.0.u.9f86d081.lA.db"}, trailer[otelprop.ReturnHeader])
+			}
+			assert.Equal(t, c.code, status.Code(ask(t.Context(), conn)), "a caller that waits for no return, too")
+		})
+	}
+}
+
 // TestRegression_what_a_callee_said_goes_no_further: neither its return nor the delay that it asked for.
 func TestRegression_what_a_callee_said_goes_no_further(t *testing.T) {
 	asIs := func(err error) error { return err }
