@@ -71,8 +71,9 @@ func checkRange[T cmp.Ordered](report reportFunc, r span[T], v T, key string) {
 	}
 }
 
-// checkProfile is the one place that says which profiles are valid.
-func checkProfile(p *Profile, report reportFunc) {
+// checkProfile is the one place that says which profiles are valid. A group whose settings are all zero is off, unless a
+// file wrote one of them: there the word for that is disabled, and a zero is out of range as any other number.
+func checkProfile(p *Profile, written func(group string) bool, report reportFunc) {
 	checkRetry(&p.Retry, report)
 	b := p.Backoff
 	checkRange(report, rangeWait, b.Base, "backoff.base")
@@ -88,15 +89,17 @@ func checkProfile(p *Profile, report reportFunc) {
 		report(fmt.Sprintf("throttled_base %v is above cap %v", b.ThrottledBase, b.Cap),
 			"lower throttled_base or raise cap", "backoff.throttled_base", "backoff.cap")
 	}
-	if p.Budget != (Budget{}) {
+	if p.Budget != (Budget{}) || written("budget") {
 		checkBudget(p.Budget, report)
 	}
-	if p.Breaker != (Breaker{}) {
+	if p.Breaker != (Breaker{}) || written("breaker") {
 		checkBreaker(p.Breaker, report)
 	}
-	checkHedge(p, report)
+	if p.Hedge != (Hedge{}) || written("hedge") {
+		checkHedge(p, report)
+	}
 	checkTimes(p, report)
-	if p.Throttle != (Throttle{}) {
+	if p.Throttle != (Throttle{}) || written("adaptive_throttle") {
 		checkRange(report, rangeK, factor(p.Throttle.K), "adaptive_throttle.k")
 		checkRange(report, rangeLong, p.Throttle.Window, "adaptive_throttle.window")
 	}
@@ -239,9 +242,6 @@ func checkTimes(p *Profile, report reportFunc) {
 
 func checkHedge(p *Profile, report reportFunc) {
 	h := p.Hedge
-	if h == (Hedge{}) {
-		return
-	}
 	checkRange(report, rangeHedgeAfter, h.After, "hedge.after")
 	checkRange(report, rangeHedges, h.Max, "hedge.max")
 	if rangeHedges.holds(h.Max) && rangeAttempts.holds(p.Retry.MaxAttempts) && h.Max >= p.Retry.MaxAttempts {

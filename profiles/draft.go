@@ -80,7 +80,7 @@ func (d *decoder) finish(p *draft, drafts map[Name]*draft, known map[Name]*Profi
 		set(&result)
 	}
 	p.fresh = freshGroups(p, &inherited, &result)
-	checkProfile(&result, func(what, fix string, keys ...string) {
+	checkProfile(&result, p.wrote, func(what, fix string, keys ...string) {
 		if key, at := p.place(keys); at != nil {
 			d.report(at, p.path+"."+key, what, fix)
 		}
@@ -89,6 +89,16 @@ func (d *decoder) finish(p *draft, drafts map[Name]*draft, known map[Name]*Profi
 	slices.Sort(result.Retry.Statuses)
 	p.done = &result
 	return p.done
+}
+
+// wrote reports whether the profile itself sets something in a group.
+func (p *draft) wrote(group string) bool {
+	for key := range p.places {
+		if strings.HasPrefix(key, group+".") {
+			return true
+		}
+	}
+	return false
 }
 
 // place returns the first of the keys that this profile sets itself. What only its parent sets has been reported there, and

@@ -123,6 +123,26 @@ func TestLoad_problems(t *testing.T) {
 	}
 }
 
+// TestLoad_zeros_are_not_off: the word for off is disabled. A group of zeros used to switch itself off.
+func TestLoad_zeros_are_not_off(t *testing.T) {
+	for group, keys := range map[string][]string{
+		"hedge: {max: 0}":                       {"hedge.max"},
+		"hedge: {max: 0, after: 0s}":            {"hedge.max", "hedge.after"},
+		"adaptive_throttle: {k: 0, window: 0s}": {"adaptive_throttle.k", "adaptive_throttle.window"},
+		"budget: {ratio: 0%, burst: 0}":         {"budget.ratio", "budget.burst"},
+		"breaker: {window: 0s, failure_ratio: 0%, min_requests: 0, open_for: 0s, probes: 0}": {"breaker.window", "breaker.failure_ratio", "breaker.min_requests", "breaker.open_for", "breaker.probes"},
+	} {
+		_, err := Load([]byte("version: 1\nprofiles:\n  p:\n    retry: {max_attempts: 3}\n    "+group+"\n"), "zeros")
+		for _, key := range keys {
+			require.ErrorContains(t, err, "profiles.p."+key+": 0", group)
+		}
+	}
+	for _, off := range []string{"hedge: disabled", "hedge: {}", "budget: disabled", "breaker: disabled", "adaptive_throttle: disabled"} {
+		_, err := Load([]byte("version: 1\nprofiles:\n  p:\n    retry: {max_attempts: 3}\n    "+off+"\n"), "off")
+		require.NoError(t, err, off)
+	}
+}
+
 func TestLoad_lists_all_problems_in_order(t *testing.T) {
 	_, err := Load([]byte("version: 1\nchain: {budget: 100}\nprofiles:\n  a: {extends: nope, retry: {max_attempts: 0}}\nunknown: 1\ndependencies: {d: {profile: q}}\n"), "c.yaml")
 	var list *CatalogError

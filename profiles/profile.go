@@ -190,7 +190,7 @@ func (p *Profile) Validate() error {
 	if p.Name != "" && !validProfileName(string(p.Name)) {
 		list.add(Problem{Path: "name", What: quote(string(p.Name)) + " is not a profile name", Fix: fixProfileName})
 	}
-	checkProfile(p, func(what, fix string, keys ...string) {
+	checkProfile(p, func(string) bool { return false }, func(what, fix string, keys ...string) {
 		list.add(Problem{Path: strings.Join(keys, ", "), What: what, Fix: fix})
 	})
 	return list.err("profile " + quote(string(p.Name)))

@@ -61,7 +61,8 @@ func (j *journal) prepare(at time.Time, prefix, fleet, instance string, ordinal 
 	j.level = bucket.Level()
 	if bucket != j.bucket {
 		j.bucket, j.keys = bucket, nil
-		j.base = j.level // a new size moves the level, and nobody took that
+		// A new size moves the level, and nobody took that. What is not told yet was of another bucket.
+		j.base, j.net = j.level, j.netKnown
 	}
 	j.net += j.level - j.base
 	j.base = j.level

@@ -107,7 +107,8 @@ func Share(sdk *chainbudget.SDK, client redis.UniversalClient, options ...Option
 }
 
 // Close tells the fleet what is left to tell, unless the last sync failed, and ends the View: the SDK goes on with its own
-// counts. It takes at most two syncs' time, which is two seconds. Closing again does nothing.
+// counts. It takes at most the time of two syncs, two seconds; over a client that is not go-redis's own, as long as that
+// one takes. Closing again does nothing.
 func (v *View) Close() error {
 	if v == nil || v.sdk == nil {
 		return nil

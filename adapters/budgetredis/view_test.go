@@ -2,7 +2,9 @@ package budgetredis
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -165,6 +167,58 @@ func TestView_follows_a_catalog_without_a_breaker(t *testing.T) {
 	syncs(t, 1, a)
 	b.calls(20, errDown)
 	await(t, 5*time.Second, "b's failures do not reach a", a.refuses)
+}
+
+// Catalogs come and go under load. Every sync finds one that it can tell of, and what holds in the end is shared.
+func TestView_follows_catalogs_under_load(t *testing.T) {
+	s := startServer(t)
+	catalog := func(budget, breaker string) string {
+		return fmt.Sprintf("version: 1\nprofiles:\n  p: {extends: read-heavy, retry: {max_attempts: 1}, availability_floor: 0%%, budget: %s, breaker: %s}\n"+
+			"dependencies: {payments: {profile: p}}\n", budget, breaker)
+	}
+	catalogs := []string{
+		catalog("{burst: 10}", "{window: 1s, min_requests: 100000}"),
+		catalog("{kind: quota, burst: 500, cost: 14, throttled_cost: 5}", "{window: 10s, min_requests: 100000}"),
+		catalog("{kind: reserve, ratio: 20%, min_per_second: 10, ttl: 10s}", "disabled"),
+		catalog("disabled", "{window: 20s, min_requests: 100000}"),
+		catalog("{kind: throttle, ratio: 10%, burst: 10}", "{window: 1h, min_requests: 100000}"),
+	}
+	a, b := join(t, s, catalogs[0]), join(t, s, catalogs[1])
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	for _, i := range []*instance{a, b} {
+		load.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				case <-time.After(100 * time.Microsecond):
+					i.call(nil)
+				}
+			}
+		})
+		load.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				case <-time.After(7 * time.Millisecond):
+					i.swap(catalogs[n%len(catalogs)])
+				}
+			}
+		})
+	}
+	syncs(t, 15, a, b)
+	close(stop)
+	load.Wait()
+	a.swap(countedIn("5s"))
+	b.swap(countedIn("5s"))
+	syncs(t, 1, a, b)
+	for range 1000 { // far more than the successes of the load
+		a.call(errDown)
+	}
+	await(t, 5*time.Second, "b does not hear of a", b.refuses)
+	assert.Zero(t, a.view.Stats().Failures+b.view.Stats().Failures, "%v", a.view.Stats().LastErr)
 }
 
 // A dependency that is first used later is shared from then on.

@@ -21,16 +21,18 @@ const wiringMark = "<!-- wiring -->"
 
 // readmeModule is the module whose imports the README's code may use: the one below which every adapter that the
 // README shows can be imported.
-const readmeModule = "."
+const readmeModule = "adapters/budgetgrpc"
 
 // readmeImports are the packages that the README's code may name without an import statement, by their names there.
 var readmeImports = map[string]string{
+	"budgetgrpc":      rootModule + "/adapters/budgetgrpc",
 	"budgethttp":      rootModule + "/adapters/budgethttp",
 	"chainbudget":     rootModule + "/chainbudget",
 	"chainbudgettest": rootModule + "/chainbudget/chainbudgettest",
 	"context":         "context",
 	"errors":          "errors",
 	"fmt":             "fmt",
+	"grpc":            "google.golang.org/grpc",
 	"http":            "net/http",
 	"log":             "log",
 	"ownership":       rootModule + "/ownership",

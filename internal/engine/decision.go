@@ -427,10 +427,7 @@ func (c *Call) pace() time.Duration {
 	p, r := c.policy.profile, &c.Result
 	switch c.decision.Reason {
 	case ownership.ReasonBreakerOpen:
-		if open := c.policy.openTime(); open > 0 {
-			return open
-		}
-		return p.Backoff.Ceiling(max(c.attempts-1, 0), r.Throttled) // it was adaptive throttling
+		return c.policy.retryAfter(c.attempts, r.Throttled)
 	case ownership.ReasonChainExhausted, ownership.ReasonDependencyBudget, ownership.ReasonProcessBudget,
 		ownership.ReasonAvailabilityFloor, ownership.ReasonMaxAttempts, ownership.ReasonDeadline, ownership.ReasonPushback:
 		if r.HasHint {

@@ -411,3 +411,21 @@ func TestBackoff_canceled_gives_back(t *testing.T) {
 		assert.True(t, r.sdk.process.has())
 	})
 }
+
+// TestRefusal_of_a_limit_in_flight_is_over_soon: nobody is told to wait as long as for an open breaker.
+func TestRefusal_of_a_limit_in_flight_is_over_soon(t *testing.T) {
+	r := newRig(t, "  narrow: {extends: plain, breaker: {max_in_flight: 1, open_for: 1m}}\n", "narrow", 3, can)
+	_, err := r.call.Admit(time.Now())
+	require.NoError(t, err)
+	_, p := r.dep.Enter(r.ctx)
+	refused := p.Refusal(r.ctx, r.in)
+	require.NotNil(t, refused)
+	assert.Equal(t, time.Second, refused.RetryAfter, "the first backoff's ceiling")
+
+	second := new(Call)
+	begin(second, r.ctx, r.dep, can)
+	reason, err := second.Admit(time.Now())
+	assert.Equal(t, ownership.ReasonBreakerOpen, reason)
+	second.Refuse(reason, err)
+	assert.Equal(t, time.Second, second.Finish().RetryAfter)
+}

@@ -120,7 +120,7 @@ func (p *Policy) Refusal(ctx context.Context, in *Inbound) *ownership.DeniedErro
 	if e == nil || e.Err != err || e.FailOpen != p.failOpen || e.FailClosed != p.failClosed {
 		e = &ownership.DeniedError{
 			Reason: ownership.ReasonBreakerOpen, Dependency: d.name, Owner: d.slug, OwnerDepth: 1, Claim: ownership.ClaimUnclaimed,
-			RetryAfter: p.openTime(), FailOpen: p.failOpen, FailClosed: p.failClosed, Err: err,
+			RetryAfter: p.retryAfter(0, false), FailOpen: p.failOpen, FailClosed: p.failClosed, Err: err,
 		}
 		d.refused.Store(e)
 	}

@@ -104,8 +104,14 @@ func (p *Policy) External(host string) bool {
 	return external
 }
 
-// openTime is how long a breaker stays open, for the pace of whoever is refused.
-func (p *Policy) openTime() time.Duration { return p.profile.Breaker.OpenFor }
+// retryAfter is how long whoever is refused by the breaker gate had better wait: as long as a breaker stays open, or, where
+// attempts in flight or adaptive throttling refused, which may be over at any moment, as the next retry would.
+func (p *Policy) retryAfter(attempts int, throttled bool) time.Duration {
+	if p.breaker.State() != breaker.Closed {
+		return p.profile.Breaker.OpenFor
+	}
+	return p.profile.Backoff.Ceiling(max(attempts-1, 0), throttled)
+}
 
 // fundedByRequests reports whether the bucket is to know of every call.
 func (p *Policy) fundedByRequests() bool {
