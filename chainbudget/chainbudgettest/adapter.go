@@ -54,12 +54,14 @@ const (
 	ReturnsInTrailer Capability = "returns in the trailer"
 	// Hints: a failure can say when to ask again.
 	Hints Capability = "hints"
+	// Operations: the adapter can tell whether two calls ask the same.
+	Operations Capability = "operations"
 	// Probes: there are requests of machines that only want to know whether the service is there.
 	Probes Capability = "probes"
 )
 
 var capabilities = []Capability{
-	Streams, Unreplayable, Bodies, NetHTTP, Upgrades, Bases, ReturnsInHeader, ReturnsInTrailer, Hints, Probes,
+	Streams, Unreplayable, Bodies, NetHTTP, Upgrades, Bases, ReturnsInHeader, ReturnsInTrailer, Hints, Operations, Probes,
 }
 
 // Server is a service that the suite asks for.

@@ -16,6 +16,14 @@
 //	ctx, end := chainbudget.Start(t.Context(), rec.SDK)
 //	defer end()
 //
+// What a service makes of a chain's budget shows on a [Chain] around it: made-up hops over real HTTP, a plan of what goes
+// wrong, and the requests of every hop drawn as a tree when something does not add up.
+//
+//	outcome, err := chainbudgettest.Chain{Handler: handler, Transport: budgethttp.NewTransport, Depth: 3,
+//		Services: map[int]func(chainbudgettest.Place) http.Handler{1: shop},
+//		Faults:   []chainbudgettest.Fault{{Hop: 3, Kind: chainbudgettest.Fails, Times: 1}},
+//	}.Run(t.Context())
+//
 // An adapter, of this repository or of anybody else, proves itself with [Conform]: an [Adapter] says how to serve and how
 // to call, the suite does the rest over real connections.
 //

@@ -4,9 +4,9 @@ import "github.com/chainbudget/chainbudget-go/ownership"
 
 // repeatCases are about callers with a loop of their own.
 var repeatCases = []Case{
-	{Name: "repeated_calls_are_counted", check: repeatedCallsAreCounted,
+	{Name: "repeated_calls_are_counted", check: repeatedCallsAreCounted, Needs: []Capability{Operations},
 		Checks: "a call that repeats a failed one of the same request is counted; another operation is not"},
-	{Name: "repeated_calls_are_refused", check: repeatedCallsAreRefused,
+	{Name: "repeated_calls_are_refused", check: repeatedCallsAreRefused, Needs: []Capability{Operations},
 		Checks: "with `repeats: refuse` a call that repeats a failed one is not sent"},
 }
 
