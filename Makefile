@@ -9,9 +9,9 @@ MAKEFLAGS += --no-print-directory
 
 # `go test ./...` silently skips nested modules, so every target below walks all go.mod files of the tree. The
 # expected count makes a module that was lost, or added without thought, fail the build: root,
-# adapters/budgetgrpc, adapters/budgetredis, benchmarks, cmd/chainbudget, examples, internal/tools.
+# adapters/budgetconnect, adapters/budgetgrpc, adapters/budgetredis, benchmarks, cmd/chainbudget, examples, internal/tools.
 MODULES          := $(sort $(patsubst ./%,%,$(patsubst %/,%,$(dir $(shell find . -name .git -prune -o -name go.mod -print)))))
-MODULES_EXPECTED := 7
+MODULES_EXPECTED := 8
 
 # -count=1: some tests read files that go's test cache does not know of.
 TESTFLAGS ?= -count=1

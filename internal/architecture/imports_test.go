@@ -73,6 +73,16 @@ var allowed = map[string][]allowance{
 		{otelAPI, "the baggage in the context, attributes of the span"},
 	},
 
+	"internal/member": {
+		{"internal/ctxkey", "finds OpenTelemetry's own key in the context"},
+		{"otelprop", "the member's name and limits"},
+		{otelAPI, "the baggage in the context"},
+	},
+	"internal/nethttp": {
+		{"internal/ctxkey", "finds net/http's own key in the context"},
+	},
+	"internal/rpc": {}, // codes and names, as numbers and strings
+
 	"internal/testnet": {
 		{"otelprop", "tampers with the return's header, and spells no name of its own"},
 	},

@@ -29,6 +29,9 @@ func (c *Call) took(now time.Time) time.Duration {
 // nobody keeps.
 func (c *Call) Commit() { c.options.Replayable = false }
 
+// Leave sets what Begin did not know yet: that the request leaves the fleet, CallOptions.External.
+func (c *Call) Leave() { c.options.External = true }
+
 // Identify sets what Begin did not know yet: CallOptions.Operation. It is for adapters to which it costs something, before
 // Finish.
 func (c *Call) Identify(operation uint64) { c.options.Operation = operation }
