@@ -3,8 +3,13 @@ module github.com/chainbudget/chainbudget-go/examples
 go 1.26.0
 
 require (
+	github.com/cenkalti/backoff/v7 v7.0.3
 	github.com/chainbudget/chainbudget-go v0.1.0
+	github.com/chainbudget/chainbudget-go/adapters/budgetgrpc v0.1.0
+	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/go-echarts/go-echarts/v2 v2.6.7
+	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.4
+	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/sony/gobreaker/v2 v2.4.0
 	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.72.0
@@ -13,33 +18,33 @@ require (
 	go.opentelemetry.io/otel/trace v1.47.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/term v0.46.0
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1
+	google.golang.org/grpc v1.85.0
+	google.golang.org/protobuf v1.36.12
 )
 
 require (
-	golang.org/x/net v0.60.0 // indirect
-	golang.org/x/text v0.42.0 // indirect
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
-)
-
-require (
+	github.com/bits-and-blooms/bitset v1.24.4 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/chainbudget/chainbudget-go/adapters/budgetgrpc v0.1.0
 	github.com/felixge/httpsnoop v1.1.0 // indirect
 	github.com/fsnotify/fsnotify v1.10.1 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
+	github.com/influxdata/tdigest v0.0.1 // indirect
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
+	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.50.0 // indirect
-	google.golang.org/grpc v1.85.0
-	google.golang.org/protobuf v1.36.12
+	golang.org/x/text v0.42.0 // indirect
 )
 
-replace github.com/chainbudget/chainbudget-go => ..
-
-replace github.com/chainbudget/chainbudget-go/adapters/budgetgrpc => ../adapters/budgetgrpc
+replace (
+	github.com/chainbudget/chainbudget-go => ..
+	github.com/chainbudget/chainbudget-go/adapters/budgetgrpc => ../adapters/budgetgrpc
+)
