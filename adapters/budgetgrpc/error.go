@@ -28,7 +28,9 @@ func (e *callError) Unwrap() error { return e.denied }
 func (e *callError) GRPCStatus() *status.Status { return e.status }
 
 // Timeout reports whether the last attempt, or the caller's own time, ran out.
-func (e *callError) Timeout() bool { return e.denied.Timeout() }
+func (e *callError) Timeout() bool {
+	return e.denied.Timeout() || e.status.Code() == codes.DeadlineExceeded
+}
 
 // failure makes the error of a call that ended with denied; last is the last attempt's status, nil if there was none.
 func failure(ctx context.Context, denied *chainbudget.DeniedError, last *status.Status) error {

@@ -69,6 +69,9 @@ func (x *call) judgeError(a *attempt, st *status.Status, below history) {
 		return
 	}
 	if a.answered() {
+		if deadline, limited := a.Deadline(); code == codes.DeadlineExceeded && limited && !time.Now().Before(deadline) {
+			r.Err = errors.Join(engine.ErrAttemptTimeout, r.Err) // the callee was told it, and has seen it first
+		}
 		return
 	}
 	m := meaningOf(code)
