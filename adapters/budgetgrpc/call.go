@@ -56,6 +56,7 @@ func (x *call) begin(ctx context.Context, in *engine.Inbound, policy *engine.Pol
 		Idempotent: x.info.idempotent,
 		Replayable: true,
 		External:   x.external,
+		Alone:      true, // no hedges: what the adapter keeps is of one attempt at a time
 	}
 	if x.info.limited {
 		options.MaxAttempts = x.info.limit.attempts

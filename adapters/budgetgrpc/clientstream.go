@@ -183,6 +183,7 @@ func (s *clientStream) settleAttempt(a *attempt, err error) {
 	a.settled = true
 	a.stop()
 	s.settle(a, err)
+	s.hideReturn()
 	a.Release()
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -53,7 +54,13 @@ func (c *requestContext) Value(key any) any {
 		c.in.once.Do(func() { c.in.clean = stripped(c.in.received) })
 		return c.in.clean // I6
 	}
-	return c.Context.Value(key)
+	value := c.Context.Value(key)
+	if key == streamKey {
+		if stream, ok := value.(grpc.ServerTransportStream); ok && settingTrailer() {
+			return ownTrailers{stream}
+		}
+	}
+	return value
 }
 
 // Operation names the route.

@@ -219,3 +219,13 @@ func TestRegression_each_message_of_a_long_stream_is_a_chain_of_its_own(t *testi
 	assert.Error(t, s.RecvMsg(new(text)))
 	assert.Equal(t, []string{"v1.2.0.n.9f86d081.l"}, s.Trailer()[otelprop.ReturnHeader], "the stream's own tokens go home")
 }
+
+// TestRegression_a_profile_that_hedges_lends_over_gRPC, where nothing is hedged.
+func TestRegression_a_profile_that_hedges_lends_over_gRPC(t *testing.T) {
+	rec, callee := chainbudgettest.New(t, chainbudgettest.Catalog(catalog+"  hedged: {extends: test, hedge: {after: 1ms, max: 1}}\n")), newSDK(t, "callee")
+	conn := dial(t, serve(t, &handlers{}, budgetgrpc.ServerOptions(callee.SDK)...), budgetgrpc.DialOptions(rec.Dependency("callee", "hedged"), every)...)
+	require.NoError(t, ask(begin(t, rec), conn))
+	d := rec.SDK.Totals().Dependencies["callee"]
+	assert.EqualValues(t, 1, d.Attempts)
+	assert.EqualValues(t, 2, d.Lent)
+}

@@ -45,9 +45,14 @@ func UnaryServerInterceptor(sdk *chainbudget.SDK, options ...Option) grpc.UnaryS
 			return handle(plainContext(ctx), req)
 		}
 		in := &inbound{sdk: s.sdk, method: info.FullMethod}
+		transport := grpc.ServerTransportStreamFromContext(ctx)
 		ctx, cancel := s.arrive(in, ctx, generation)
 		defer cancel()
-		setTrailer := func(md metadata.MD) { _ = grpc.SetTrailer(ctx, md) } // without a stream there is nobody to tell
+		setTrailer := func(md metadata.MD) {
+			if transport != nil { // else there is nobody to tell
+				_ = transport.SetTrailer(md)
+			}
+		}
 		done := false
 		defer func() {
 			if !done {
@@ -57,7 +62,7 @@ func UnaryServerInterceptor(sdk *chainbudget.SDK, options ...Option) grpc.UnaryS
 		}()
 		resp, err = handle(ctx, req)
 		done = true
-		return resp, in.answer(ctx, err, userTrailer(ctx), setTrailer)
+		return resp, in.answer(ctx, err, userTrailer(transport), setTrailer)
 	}
 }
 
@@ -193,8 +198,8 @@ func plainContext(ctx context.Context) context.Context {
 }
 
 // userTrailer is the trailer that the handler of a unary method has set so far, as far as that is to be seen.
-func userTrailer(ctx context.Context) metadata.MD {
-	if t, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ Trailer() metadata.MD }); ok {
+func userTrailer(transport grpc.ServerTransportStream) metadata.MD {
+	if t, ok := transport.(interface{ Trailer() metadata.MD }); ok {
 		return t.Trailer()
 	}
 	return nil

@@ -2,6 +2,7 @@ package budgetgrpc
 
 import (
 	"context"
+	"runtime"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -25,10 +26,7 @@ func (s *serverStream) Context() context.Context { return s.ctx }
 
 // SetTrailer implements [grpc.ServerStream]. I6: a return that the handler copied from a callee does not go out.
 func (s *serverStream) SetTrailer(md metadata.MD) {
-	if len(md[otelprop.ReturnHeader]) > 0 {
-		md = md.Copy()
-		delete(md, otelprop.ReturnHeader)
-	}
+	md = ownTrailer(md)
 	s.mu.Lock()
 	s.set = metadata.Join(s.set, md)
 	s.mu.Unlock()
@@ -40,4 +38,42 @@ func (s *serverStream) trailer() metadata.MD {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.set
+}
+
+// ownTrailer returns a trailer without a return.
+func ownTrailer(md metadata.MD) metadata.MD {
+	for k := range md {
+		if canonical(k) == otelprop.ReturnHeader {
+			md = md.Copy()
+			delete(md, k)
+		}
+	}
+	return md
+}
+
+// ownTrailers is the transport's stream for grpc.SetTrailer, which a handler calls with its context.
+type ownTrailers struct{ grpc.ServerTransportStream }
+
+// SetTrailer implements [grpc.ServerTransportStream]. I6.
+func (s ownTrailers) SetTrailer(md metadata.MD) error {
+	return s.ServerTransportStream.SetTrailer(ownTrailer(md))
+}
+
+// streamKey is the key under which gRPC looks for the transport's stream.
+var streamKey = keyOf(func(ctx context.Context) { grpc.ServerTransportStreamFromContext(ctx) })
+
+// settingTrailer reports whether grpc.SetTrailer asks for the transport's stream. Others must get the stream itself: what
+// sets or asks for compressors takes no other type.
+func settingTrailer() bool {
+	var callers [16]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
+	for {
+		frame, more := frames.Next()
+		if frame.Function == "google.golang.org/grpc.SetTrailer" {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
 }
