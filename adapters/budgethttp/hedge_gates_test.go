@@ -75,6 +75,13 @@ func TestHedge_passes_every_gate(t *testing.T) {
 			t.Errorf("got %+v after %d attempts", got, len(c.sent))
 		}
 	})
+	t.Run("not_beside_a_retry_that_ownership_refused", func(t *testing.T) {
+		c := &course{tracks: []track{{after: 10 * ms, status: 503, claim: "u"}, {after: 300 * ms, status: 200}, silence}}
+		got := c.race(t, http.MethodGet, catalog(9, hedging(2)), chainbudgettest.Mode(profiles.ModeBudget))
+		if got.reasons != "allowed" || len(c.sent) != 2 || got.status != 200 {
+			t.Errorf("got %+v after %d attempts", got, len(c.sent))
+		}
+	})
 	t.Run("bypass", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			who := newCaller(t, roomy, catalog(9, hedging(2)), chainbudgettest.Mode(profiles.ModeBypass))

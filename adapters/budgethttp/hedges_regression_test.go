@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chainbudget/chainbudget-go/adapters/budgethttp"
+	"github.com/chainbudget/chainbudget-go/chainbudget"
 )
 
 // soon is a setting for hedges that come quickly on loopback.
@@ -93,8 +94,8 @@ func TestRegression_A112_attempts_share_no_request(t *testing.T) {
 			outside.Add(1)
 			defer outside.Done()
 			r.Header.Set("Authorization", "token of "+r.Header.Get("Chainbudget"))
-			r.Header.Add("X-List", "more")
 			r.Header["X-List"][0] = "changed in place"
+			r.Header.Add("X-List", "more")
 			r.Header.Del("X-Gone")
 			r.URL.RawQuery = "signed=1"
 			resp, err := pool.RoundTrip(r)
@@ -244,5 +245,30 @@ func TestRegression_hedges_keep_the_callers_context(t *testing.T) {
 	}), c.dep)
 	if _, err := transport.RoundTrip(request(t, ctx, http.MethodGet, "http://callee.internal/", nil)); err != nil {
 		t.Error(err)
+	}
+}
+
+// A hedge, and a retry after it, know whom the slow attempt talks to, so that they can go elsewhere.
+func TestRegression_hedges_know_the_slow_peer(t *testing.T) {
+	gone := make(chan struct{}, 3)
+	server, _ := callee(t, serve, stuck(1, gone, script(answer(503, ""), answer(200, "")).ServeHTTP))
+	c := newCaller(t, roomy, catalog(5, "hedge: {after: 5ms, max: 1}", "retry: {attempt_timeout: 200ms}"))
+	pool := newPool(t)
+	var mu sync.Mutex
+	peers := map[int]string{}
+	client := c.client(t, roundTripperFunc(func(r *http.Request) (*http.Response, error) {
+		attempt, _ := chainbudget.AttemptFromContext(r.Context())
+		mu.Lock()
+		peers[attempt.Number] = attempt.Peer
+		mu.Unlock()
+		return pool.RoundTrip(r)
+	}))
+	send(t, client, request(t, c.chain(t), http.MethodGet, server.URL, nil))
+	mu.Lock()
+	defer mu.Unlock()
+	for n, want := range map[int]string{1: "", 2: server.Listener.Addr().String(), 3: server.Listener.Addr().String()} {
+		if peers[n] != want {
+			t.Errorf("attempt %d knows %q, want %q: %v", n, peers[n], want, peers)
+		}
 	}
 }

@@ -232,7 +232,7 @@ func (r *race) decides(leg *Call) bool {
 func (r *race) enter() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.over || r.enough || r.running == 0 {
+	if !r.useful() {
 		return false
 	}
 	r.running++
@@ -243,8 +243,11 @@ func (r *race) enter() bool {
 func (r *race) open() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.over && !r.enough && r.running > 0
+	return r.useful()
 }
+
+// useful reports whether one more attempt could decide the race. The lock is held.
+func (r *race) useful() bool { return !r.over && !r.enough && r.running > 0 }
 
 // hedge decides about one more attempt and starts it. A refusal is final: a call whose hedge was refused waits for what it
 // has.
