@@ -91,29 +91,6 @@ func TestModesEnforceWhatTheySay(t *testing.T) {
 	}
 }
 
-func TestBypassKeepsStrippingAndWritesNothing(t *testing.T) {
-	rec := chainbudgettest.New(t, chainbudgettest.Catalog(moded), chainbudgettest.Mode(profiles.ModeBypass))
-	arrived := new(tap)
-	transport := budgethttp.NewTransport(inProcess(arrived.watch(answer(503, ""))), rec.Dependency("enforce", "base"))
-	s := serve(t, budgethttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		req := request(t, r.Context(), http.MethodGet, "http://store/", nil)
-		req.Header = r.Header.Clone() // as a gateway would
-		if resp, err := transport.RoundTrip(req); err != nil || budgethttp.Denied(resp).Reason != ownership.ReasonDisabled {
-			t.Errorf("%v, %v: a handler that returns Denied's error has to fail in this mode too", resp, err)
-		}
-	}), rec.SDK))
-	if got := lend(t, s.Client(), http.MethodGet, s.URL, 2); got.status != 200 || got.header.Get("Chainbudget-Return") != "" {
-		t.Errorf("answer %+v: nothing is returned", got)
-	}
-	all := arrived.all()
-	if len(all) != 1 || all[0].header.Get("Chainbudget") != "" || strings.Contains(all[0].header.Get("Baggage"), "chainbudget") {
-		t.Errorf("arrived %+v; want one request that carries nothing", all)
-	}
-	if n := rec.SDK.Totals(); n.Callees != 0 || n.Minted != 0 || n.Dependencies["enforce"].Attempts != 0 {
-		t.Errorf("totals %+v", n)
-	}
-}
-
 func TestBypassAsksNoBreaker(t *testing.T) {
 	c := newCaller(t, "base", chainbudgettest.Mode(profiles.ModeBypass), catalog(3, "breaker: {min_requests: 1}"))
 	hits := 0

@@ -62,11 +62,13 @@ profiles:
     availability_floor: 0%
 `
 
+const chainProfile profiles.Name = "chain"
+
 const (
-	chainProfile profiles.Name = "chain"
-	maxDepth                   = 20
-	maxFanOut                  = 10
-	attemptID                  = "X-Chainbudgettest-Attempt"
+	maxDepth  = 20
+	maxFanOut = 10
+	// attemptID tells a hop's server which attempt a request is; the hop does not see it.
+	attemptID = "X-Chainbudgettest-Attempt"
 )
 
 func hopName(hop int) string { return fmt.Sprintf("hop%d", hop) }

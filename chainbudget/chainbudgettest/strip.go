@@ -38,12 +38,13 @@ func grantsAreStripped(s *stage) {
 		seen, bag = r.Header.Clone(), baggage.FromContext(ctx)
 		return w.Send("done")
 	}})
-	got := s.lend(s.outsider(address), 2, otelprop.BaggageHeader, "user=u1")
-	s.succeeded(got.Answer, "done")
+	wire := otelprop.Request{Grant: 2, Limit: 3, Hop: 1, Nonce: nextNonce(), Entry: "gateway"}
+	header := s.header(otelprop.RequestHeader, wire.Header(), otelprop.BaggageHeader, "user=u1,"+wire.Member()+",region=eu")
+	s.succeeded(s.outsider(address)(s.context(), Request{Header: header}), "done")
 	if got := lines(seen, otelprop.RequestHeader); len(got) > 0 {
 		s.Errorf("the handler sees %q", got)
 	}
-	expect(s, "baggage in the headers", strings.Join(lines(seen, otelprop.BaggageHeader), ","), "user=u1")
+	expect(s, "baggage in the headers", strings.Join(lines(seen, otelprop.BaggageHeader), ","), "user=u1,region=eu")
 	expect(s, "the member in the context", bag.Member(otelprop.MemberKey).Value(), "")
 	expect(s, "the user's member in the context", bag.Member("user").Value(), "u1")
 }
@@ -59,10 +60,18 @@ func copiedReturnsDoNotGoOut(s *stage) {
 		if len(got.lines) != 1 || got.ret.Returned != 2 || got.ret.Claim == ownership.ClaimStop {
 			s.Errorf("%s: the returns are %q", name, got.lines)
 		}
-		// Who sent no header is owed no return.
-		a := s.outsider(s.hop(s.sdk("store", rules{}), handle))(s.context(), Request{})
-		if got := lines(a.Header, otelprop.ReturnHeader); len(got) > 0 {
-			s.Errorf("%s: to a caller without the SDK goes %q", name, got)
+		// An entry owes nobody a return, and who sent no header is owed none.
+		entry := s.a.Serve(s.TB, Server{SDK: s.sdk("edge", rules{}).SDK, Entry: true, Handle: handle})
+		if got := s.lend(s.outsider(entry), 2); len(got.lines) > 0 {
+			s.Errorf("%s: out of an entry goes %q", name, got.lines)
+		}
+		client := s.outsider(s.hop(s.sdk("store", rules{}), handle))
+		member := (&otelprop.Request{Grant: 3, Limit: 3, Hop: 1, Nonce: nextNonce(), Entry: "gateway"}).Member()
+		for sender, header := range map[string]http.Header{"an orphan": nil, "a relayed request": s.header(otelprop.BaggageHeader, member)} {
+			a := client(s.context(), Request{Header: header})
+			if got := lines(a.Header, otelprop.ReturnHeader); len(got) > 0 {
+				s.Errorf("%s: to %s goes %q", name, sender, got)
+			}
 		}
 	}
 }
