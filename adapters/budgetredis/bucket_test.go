@@ -159,6 +159,18 @@ func TestBucket_other_bursts_are_apart(t *testing.T) {
 	assert.Less(t, a.level(), int64(60_000))
 }
 
+// A catalog with a smaller burst moves a process's level. That is nothing it took, and the fleet's bucket must not pay for it.
+func TestBucket_a_new_size_is_not_spent(t *testing.T) {
+	s := startServer(t)
+	a, b := join(t, s, budgeted(100)), join(t, s, budgeted(10))
+	syncs(t, 2, a, b)
+	a.swap(budgeted(10))
+	assert.Equal(t, int64(10_000), a.level())
+	syncs(t, 2, a, b)
+	assert.Equal(t, int64(10_000), a.level())
+	assert.Equal(t, int64(10_000), b.level())
+}
+
 // What is paid in at one process is there for another, and nothing is told twice: the fleet's level is what one bucket's
 // would be, whatever syncs come between.
 func TestBucket_levels_add_up(t *testing.T) {
