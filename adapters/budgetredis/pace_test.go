@@ -13,9 +13,10 @@ import (
 
 // While Redis is stopped, flushed, killed and started, a call of a process that shares takes as long as one of a process that
 // does not. Three processes take turns call by call, so that whatever else the machine does hits all: one shares, two do
-// not. How far these two are apart is the noise. Compared is the median of the p99 of ten stretches, all of
-// them in times of trouble; the bound is half more than the slower of the two, and 20 µs. A call that waits for
-// Redis once in fifty would take 250 ms there.
+// not. How far these two are apart is the noise. The bound is the p99 of the slower one, half as much again, and
+// 20 µs; of the calls of the process that shares, 1 % should be above. The test allows 2 %: on a busy machine about
+// 1 % of all calls lose their processor for milliseconds, and then the p99 itself falls on this side or that by chance. A
+// call that waited for Redis once in fifty would fail the test.
 func TestPace_p99_of_calls_under_trouble(t *testing.T) {
 	s := startServer(t)
 	catalog := strings.Replace(countedIn("10s"), "budget: disabled", "budget: {burst: 100}", 1)
@@ -70,22 +71,16 @@ func TestPace_p99_of_calls_under_trouble(t *testing.T) {
 	assert.Positive(t, stats.ByKind[failedConnection], "never gone")
 
 	var p99 [3]time.Duration
+	var all [3][]time.Duration
 	for k := range subjects {
-		var of []time.Duration
-		for g := range goroutines {
-			const stretches = 5
-			all := took[g][k]
-			for n := range stretches {
-				stretch := all[n*len(all)/stretches : (n+1)*len(all)/stretches]
-				slices.Sort(stretch)
-				of = append(of, stretch[len(stretch)*99/100])
-			}
-		}
-		slices.Sort(of)
-		p99[k] = of[len(of)/2]
+		all[k] = slices.Concat(took[0][k], took[1][k])
+		slices.Sort(all[k])
+		p99[k] = all[k][len(all[k])*99/100]
 	}
 	bound := max(p99[1], p99[2])*3/2 + 20*time.Microsecond
-	t.Logf("p99 of %d calls each: shared %v, not shared %v and %v; bound %v; %d syncs, %d failed",
-		len(took[0][0])+len(took[1][0]), p99[0], p99[1], p99[2], bound, stats.Syncs, stats.Failures)
-	assert.LessOrEqual(t, p99[0], bound)
+	within, _ := slices.BinarySearch(all[0], bound)
+	above := 1 - float64(within)/float64(len(all[0]))
+	t.Logf("p99 of %d calls each: shared %v, not shared %v and %v; %.2f %% of the shared ones take longer than %v; %d syncs, %d failed",
+		len(all[0]), p99[0], p99[1], p99[2], 100*above, bound, stats.Syncs, stats.Failures)
+	assert.LessOrEqual(t, above, 0.02)
 }
