@@ -40,6 +40,7 @@ type attempt struct {
 	left    bool   // and got one
 	lease   bool   // the request carries tokens
 	stopped bool   // a replay was stopped
+	counted bool   // the replay that net/http is looking for a connection for was counted
 }
 
 // connection is one that net/http got for the attempt.
@@ -130,8 +131,10 @@ func (a *attempt) getConn(target string) {
 	a.asked, a.target = true, target
 	stop := len(a.conns) > 0 && a.mustStop()
 	a.stopped = a.stopped || stop
+	a.counted = stop // it may get no connection any more
 	a.traceMu.Unlock()
 	if stop {
+		a.x.Dependency().SDK().HiddenRepeat()
 		a.Cancel(errReplay)
 	}
 }
@@ -157,13 +160,17 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	}
 	stop := again && a.mustStop()
 	a.stopped = a.stopped || stop
+	counted := a.counted
+	a.counted = false
 	a.left = true
 	a.conns = append(a.conns, c)
 	a.traceMu.Unlock()
 	if !again {
 		return
 	}
-	a.x.Dependency().SDK().HiddenRepeat()
+	if !counted {
+		a.x.Dependency().SDK().HiddenRepeat()
+	}
 	if stop {
 		a.Cancel(errReplay)
 		if !c.http2 && info.Conn != nil {
@@ -191,6 +198,7 @@ func (a *attempt) rewound() (io.ReadCloser, error) {
 	a.stopped = a.stopped || stop
 	a.traceMu.Unlock()
 	if stop {
+		a.x.Dependency().SDK().HiddenRepeat()
 		a.Cancel(errReplay)
 		return nil, errReplay
 	}

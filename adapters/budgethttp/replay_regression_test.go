@@ -171,6 +171,30 @@ func TestRegression_P018_a_lease_never_travels_twice_on_dead_connections(t *test
 	}
 }
 
+// TestRegression_every_stopped_replay_is_counted_once, also one for which net/http has no connection yet, or only asks for
+// a second body.
+func TestRegression_every_stopped_replay_is_counted_once(t *testing.T) {
+	for _, method := range []string{"GET", "POST"} {
+		t.Run(method, func(t *testing.T) {
+			p := newRestarted(t, 1)
+			c := newCaller(t, roomy, catalog(3))
+			var body io.Reader
+			if method == "POST" {
+				body = strings.NewReader("order")
+			}
+			req := request(t, c.chain(t), method, p.server.URL, body)
+			req.Header.Set("Idempotency-Key", "order-1")
+			if status, _ := send(t, c.client(t, p.pool), req); status != 200 {
+				t.Errorf("got %d, want 200", status)
+			}
+			totals := c.SDK.Totals()
+			if n := totals.HiddenRepeats; n != 1 || totals.Dependencies["callee"].Retries != 1 {
+				t.Errorf("%d hidden repeats and %d retries are counted, want one of each", n, totals.Dependencies["callee"].Retries)
+			}
+		})
+	}
+}
+
 func TestRegression_P018_without_a_lease_nethttp_may_replay(t *testing.T) {
 	p := newRestarted(t, 20)
 	c := newCaller(t, roomy, catalog(0))
