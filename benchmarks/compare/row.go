@@ -47,6 +47,10 @@ var rows = []row{
 		ratio: 0.8, allocs: none},
 	{name: "  against no breaker", path: "transport/first_attempt", peer: subject.NoBreaker, workers: 16,
 		ratio: 1.15, allocs: none},
+	{name: "gRPC client, first attempt", path: "grpc/first_attempt", peer: subject.Failsafe, allocs: none},
+	{name: "  against a retry interceptor", path: "grpc/first_attempt", peer: subject.Middleware, allocs: none},
+	{name: "  against no library", path: "grpc/first_attempt", peer: subject.Bare, allocs: none},
+	{name: "gRPC client and server, a full hop", path: "grpc/full_hop", peer: subject.Bare, allocs: none},
 }
 
 // result is what a row came to.

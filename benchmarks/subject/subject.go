@@ -15,6 +15,7 @@ const (
 	OTelHTTP      = "otelhttp"
 	ByHand        = "backoff_gobreaker"
 	GoBreaker     = "gobreaker"
+	Middleware    = "go_grpc_middleware"
 )
 
 // Subject is one operation, done in one way.
@@ -59,7 +60,7 @@ func (s *stage) atEnd(end func()) { s.ends = append(s.ends, end) }
 
 // All returns every subject. Those with one path come one after the other, SDK first.
 func All() []Subject {
-	return slices.Concat(transports(), retries(), uploads(), refusals(), handlers(), hops(), functions(), decisions())
+	return slices.Concat(transports(), retries(), uploads(), refusals(), handlers(), hops(), functions(), decisions(), rpcs())
 }
 
 // Find returns the subject with this path and who.
