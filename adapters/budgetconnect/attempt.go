@@ -22,6 +22,7 @@ type attempt struct {
 	member string // the baggage member of its wire; "" = it has none
 	values [2]string
 	watch  nethttp.Watch
+	ends   time.Time // when its time is over, as the callee was told; zero = never
 
 	// Streams:
 	timer   *time.Timer // until the answer begins
@@ -33,7 +34,7 @@ var _ nethttp.Watched = (*attempt)(nil)
 
 // Value implements [context.Context].
 func (a *attempt) Value(key any) any {
-	if key == nethttp.TraceKey {
+	if key == nethttp.TraceKey && !a.x.passes { // the layer above watches
 		return a.watch.Trace(a.Parent(), a)
 	}
 	if key == member.Key {
@@ -70,10 +71,28 @@ func (a *attempt) stop() {
 
 // prepare makes the context of one attempt of a unary call, and writes its wire on header, which is the attempt's own.
 func (x *call) prepare(a *attempt, now time.Time, header http.Header) context.Context {
-	a.Init(x.Parent(), &x.Call)
+	a.enter(x.Parent())
 	x.lend(a, now, header)
 	return a
 }
+
+// enter makes the attempt a context below the caller's. Connect tells the callee how much time there is in milliseconds,
+// rounded down: the callee must not be done before the time is over, because what it says then is about the clock, and not
+// about itself.
+func (a *attempt) enter(parent context.Context) {
+	a.Init(parent, &a.x.Call)
+	if deadline, ok := parent.Deadline(); ok {
+		a.show(deadline)
+	}
+}
+
+func (a *attempt) show(deadline time.Time) {
+	a.ends = deadline
+	a.Show(deadline.Add(time.Millisecond))
+}
+
+// late reports whether the attempt's time is over, whether or not its timer has gone off yet.
+func (a *attempt) late() bool { return !a.ends.IsZero() && !time.Now().Before(a.ends) }
 
 // lend gives an attempt its share of tokens and time, and writes its wire on header.
 func (x *call) lend(a *attempt, now time.Time, header http.Header) {
@@ -105,7 +124,8 @@ func (x *call) lend(a *attempt, now time.Time, header http.Header) {
 	case ignored:
 		a.Arm(limit)
 	default:
-		a.ArmVisibly(limit) // connect tells the callee: the timeout is the attempt's
+		a.show(time.Now().Add(limit))
+		a.Arm(limit)
 	}
 }
 

@@ -22,6 +22,7 @@ type call struct {
 	external   bool
 	idempotent bool
 	keyed      bool // the request has an idempotency key, for which net/http repeats it, too
+	passes     bool // the layer above has written the wire, and this one passes it on
 	freed      bool // a replay that net/http wanted went on without a lease: not again
 	begun      time.Time
 	current    *attempt
@@ -40,13 +41,21 @@ func (x *call) begin(ctx context.Context, in *engine.Inbound, policy *engine.Pol
 		Idempotent: x.idempotent,
 		Replayable: !x.info.streams(),
 		External:   x.external,
+		Later:      x.info.kind != connect.StreamTypeUnary,
 	}
-	if in != nil && message != nil {
-		if failed, _, _ := in.Tracker.Failures(); len(failed) > 0 {
-			options.Operation = x.info.identify(message)
-		}
-	}
+	options.Operation = x.operation(in, message)
 	x.Begin(ctx, in, policy, options)
+}
+
+// operation identifies what a call asks, as far as somebody is going to compare it with what has failed.
+func (x *call) operation(in *engine.Inbound, message any) uint64 {
+	if in == nil || message == nil {
+		return 0
+	}
+	if failed, _, _ := in.Tracker.Failures(); len(failed) == 0 {
+		return 0
+	}
+	return x.info.identify(message)
 }
 
 // keyed reports whether a request has a key by which the callee tells a repetition.

@@ -61,7 +61,9 @@ func leafAttempts(t *testing.T, p protocol, d int, r rules) int {
 	for i := d - 1; i >= 0; i-- {
 		sdk := r.sdk(t, fmt.Sprintf("hop%d", i))
 		next := p.client(t, url, callProcedure, with(sdk.Dependency(fmt.Sprintf("hop%d", i+1), "table"), every))
-		hop := &procedures{call: func(ctx context.Context, _ *connect.Request[text]) (*connect.Response[text], error) { return ask(ctx, next) }}
+		hop := &procedures{call: func(ctx context.Context, _ *connect.Request[text]) (*connect.Response[text], error) {
+			return ask(ctx, next)
+		}}
 		url = server(t, hop, sdk, budgetconnect.Option{Entry: i == 0})
 	}
 	_, err := ask(t.Context(), p.plain(t, url))

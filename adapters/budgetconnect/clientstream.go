@@ -51,10 +51,7 @@ func (c *client) open(ctx context.Context, spec connect.Spec, next connect.Strea
 		return s
 	}
 	s.begin(ctx, in, policy, nil, nil)
-	if pass := s.pass(ctx); pass != nil {
-		return next(pass, spec)
-	}
-	a.Init(ctx, &s.Call)
+	a.enter(ctx)
 	s.below = next(a, spec)
 	s.peer = s.below.Peer()
 	if s.external = policy.External(s.peer.Addr); s.external {
@@ -63,21 +60,31 @@ func (c *client) open(ctx context.Context, spec connect.Spec, next connect.Strea
 	return s
 }
 
-// start asks for the first attempt, and writes its wire on the header that is about to go out.
-func (s *clientStream) start() error {
+// start asks for the first attempt, and writes its wire on the header that is about to go out. message is the first that
+// the caller sends, or nil.
+func (s *clientStream) start(message any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.started {
 		return s.over
 	}
 	s.started = true
+	if outer := s.Outer(); outer != nil && outer.PassOn() { // I7
+		s.passes = true
+		s.MarkWritten() // for a layer below
+		return nil
+	}
+	if s.info.streams() {
+		message = nil // what it asks is in all of them
+	}
+	s.Ask(s.operation(s.Inbound(), message))
 	header := s.below.RequestHeader()
 	s.keyed = keyed(header)
 	s.header = cleanHeader(header, s.external)
 	now := time.Now()
 	if reason, err := s.Admit(now); reason != ownership.ReasonAllowed {
 		s.Refuse(reason, err)
-		s.over = s.giveUp(nil)
+		s.over = s.giveUp(message)
 		return s.over
 	}
 	s.dress(s.current, now, header)
@@ -106,7 +113,7 @@ func (s *clientStream) attempt(now time.Time) error {
 	sent, asked, closed := s.sent, s.asked, s.closed
 	s.mu.Unlock()
 	_ = old.CloseResponse() // it has failed already
-	a.Init(s.Parent(), &s.Call)
+	a.enter(s.Parent())
 	returned := false
 	defer func() {
 		if !returned {
@@ -166,6 +173,13 @@ func (s *clientStream) now() (connect.StreamingClientConn, *attempt, error) {
 	return s.below, s.current, s.over
 }
 
+// message is the one request of a server stream, as long as it is kept.
+func (s *clientStream) message() any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent
+}
+
 // began notes the first message: from here on nothing is repeated.
 func (s *clientStream) began(a *attempt) {
 	if s.heard.Load() {
@@ -196,7 +210,7 @@ func (s *clientStream) RequestHeader() http.Header {
 
 // Send implements [connect.StreamingClientConn].
 func (s *clientStream) Send(msg any) error {
-	if err := s.start(); err != nil {
+	if err := s.start(msg); err != nil {
 		if s.ended() {
 			return io.EOF
 		}
@@ -226,7 +240,7 @@ func (s *clientStream) ended() bool {
 
 // CloseRequest implements [connect.StreamingClientConn].
 func (s *clientStream) CloseRequest() error {
-	if err := s.start(); err != nil {
+	if err := s.start(nil); err != nil {
 		below, _, _ := s.now()
 		_ = below.CloseRequest()
 		return nil // receiving says what happened
@@ -260,9 +274,9 @@ func (s *clientStream) Receive(msg any) error {
 // failed deals with the end of an attempt: it returns what the caller gets, or true if another attempt is under way.
 func (s *clientStream) failed(a *attempt, below connect.StreamingClientConn, err error) (again bool, final error) {
 	s.mu.Lock()
-	started := s.started
+	ours := s.started && !s.passes
 	s.mu.Unlock()
-	if !started {
+	if !ours {
 		return false, err
 	}
 	s.settleAttempt(a, ending(below, err))
@@ -287,12 +301,12 @@ func (s *clientStream) failed(a *attempt, below connect.StreamingClientConn, err
 			return false, s.conclude(err)
 		}
 		if !s.again() {
-			return false, s.conclude(s.giveUp(nil))
+			return false, s.conclude(s.giveUp(s.message()))
 		}
 		now := time.Now()
 		if reason, refusal := s.Admit(now); reason != ownership.ReasonAllowed {
 			s.Refuse(reason, refusal)
-			return false, s.conclude(s.giveUp(nil))
+			return false, s.conclude(s.giveUp(s.message()))
 		}
 		if err = s.attempt(now); err != nil {
 			below, a, _ = s.now()
@@ -349,7 +363,7 @@ func (s *clientStream) ResponseTrailer() http.Header {
 func (s *clientStream) CloseResponse() error {
 	s.mu.Lock()
 	below, a := s.below, s.current
-	if s.started && !a.settled && s.over == nil {
+	if s.started && !s.passes && !a.settled && s.over == nil {
 		a.settled = true
 		a.stop()
 		s.Result = engine.Result{Canceled: true}

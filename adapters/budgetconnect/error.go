@@ -27,7 +27,9 @@ func (e *callError) Unwrap() error { return e.denied }
 func (e *callError) As(target any) bool { return asConnect(e.last, target) }
 
 // Timeout reports whether the last attempt, or the caller's own time, ran out.
-func (e *callError) Timeout() bool { return e.denied.Timeout() }
+func (e *callError) Timeout() bool {
+	return e.denied.Timeout() || e.last.Code() == connect.CodeDeadlineExceeded
+}
 
 // asConnect stores e in a target of its type.
 func asConnect(e *connect.Error, target any) bool {

@@ -66,6 +66,9 @@ func (x *call) judgeError(a *attempt, e *connect.Error, wire bool) {
 	case parent != nil: // in flight when the deadline passed: it did fail
 		r.Failed, r.Retryable, r.Unsent = true, true, unsent
 		return
+	case wire && (cause == engine.ErrAttemptTimeout || a.late()): // what the callee says then is about the clock
+		r.Failed, r.Retryable, r.Err = true, true, errors.Join(engine.ErrAttemptTimeout, r.Err)
+		return
 	case wire:
 		return
 	}

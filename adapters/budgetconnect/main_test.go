@@ -91,8 +91,7 @@ var protocols = []protocol{
 	{"connect_http1", false, nil},
 	{"connect_http2", true, nil},
 	{"grpc", true, []connect.ClientOption{connect.WithGRPC()}},
-	{"grpcweb_http1", false, []connect.ClientOption{connect.WithGRPCWeb()}},
-	{"grpcweb_http2", true, []connect.ClientOption{connect.WithGRPCWeb()}},
+	{"grpcweb", false, []connect.ClientOption{connect.WithGRPCWeb()}},
 }
 
 // eachProtocol runs a test for each protocol.

@@ -49,6 +49,9 @@ func (a *Attempt) ArmVisibly(d time.Duration) {
 	a.Arm(d)
 }
 
+// Show makes what runs below see another deadline than the caller's. It is called before a is shared.
+func (a *Attempt) Show(deadline time.Time) { a.deadline = deadline }
+
 // Disarm stops the timer: the response's headers are here, and what follows may take its time. Either the attempt was
 // canceled before, and [Attempt.Canceled] says so, or its time never ends: a timer that has gone off without having
 // canceled yet comes too late.

@@ -72,6 +72,8 @@ type CallOptions struct {
 	External bool
 	// Wireless says that the adapter has no wire: attempts neither lend nor expect a return.
 	Wireless bool
+	// Later says that Operation is not known yet: [Call.Ask] says it, before the first attempt is admitted.
+	Later bool
 	// Alone says that two attempts must not run at once, although the request can be sent twice.
 	Alone bool
 }
@@ -100,14 +102,23 @@ func (c *Call) Begin(ctx context.Context, in *Inbound, p *Policy, o CallOptions)
 		return
 	}
 	dep.counters.calls.Add(1)
-	if c.in.failedBefore(dep.name, o.Operation) {
-		dep.counters.repeated.Add(1)
-		if o.Operation != 0 { // what is not known may be another one
-			c.repeats = p.profile.Retry.Repeats
-		}
+	if !o.Later {
+		c.lookForRepeat()
 	}
 	if p.fundedByRequests() {
 		p.bucket.requested(time.Now(), p.deposit)
+	}
+}
+
+// lookForRepeat notes whether the call repeats a failed one of its request.
+func (c *Call) lookForRepeat() {
+	operation := c.options.Operation
+	if !c.in.failedBefore(c.dep.name, operation) {
+		return
+	}
+	c.dep.counters.repeated.Add(1)
+	if operation != 0 { // what is not known may be another one
+		c.repeats = c.policy.profile.Retry.Repeats
 	}
 }
 

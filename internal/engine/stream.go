@@ -29,6 +29,14 @@ func (c *Call) took(now time.Time) time.Duration {
 // nobody keeps.
 func (c *Call) Commit() { c.options.Replayable = false }
 
+// Ask sets what Begin did not know yet where its options said so: CallOptions.Operation, 0 if it cannot be known.
+func (c *Call) Ask(operation uint64) {
+	c.options.Operation = operation
+	if c.outer == nil {
+		c.lookForRepeat()
+	}
+}
+
 // Leave sets what Begin did not know yet: that the request leaves the fleet, CallOptions.External.
 func (c *Call) Leave() { c.options.External = true }
 
