@@ -238,6 +238,8 @@ func (s shape) dial(t testing.TB, l chainbudgettest.Link) chainbudgettest.Client
 		switch st.Code() {
 		case codes.Unavailable:
 			a.Status = http.StatusServiceUnavailable
+		case codes.DeadlineExceeded:
+			a.Status = http.StatusGatewayTimeout
 		case codes.Internal, codes.Unknown:
 			a.Status = http.StatusInternalServerError
 		}

@@ -107,7 +107,7 @@ func callerGone(s *stage) {
 	defer cancel()
 	go func() { <-arrived; cancel() }()
 	a := s.dial(rec, c.address)(ctx, Request{})
-	if !errors.Is(a.Err, context.Canceled) && !errors.Is(a.cause(), context.Canceled) {
+	if !errors.Is(a.cause(), context.Canceled) {
 		s.Errorf("the call came to %v; want an error that is context.Canceled", &a)
 	}
 	select {

@@ -179,7 +179,8 @@ func readArrival(r Received) arrival {
 
 // callee is a service without the SDK, which records what arrives.
 type callee struct {
-	address string
+	address  string
+	released chan struct{} // closed when the case is over
 
 	mu       sync.Mutex
 	arrivals []arrival
@@ -189,8 +190,9 @@ type callee struct {
 // callee serves steps: the nth request is answered by the nth, those after the last by the last.
 func (s *stage) callee(steps ...Handler) *callee {
 	s.Helper()
-	c := &callee{steps: steps}
+	c := &callee{steps: steps, released: make(chan struct{})}
 	c.address = s.a.Serve(s.TB, Server{Handle: c.handle})
+	s.Cleanup(func() { close(c.released) }) // before the server is closed, which may wait for its handlers
 	return c
 }
 
@@ -199,8 +201,10 @@ func (c *callee) handle(ctx context.Context, r Received, w Reply) error {
 	c.arrivals = append(c.arrivals, readArrival(Received{Header: r.Header.Clone(), Body: r.Body}))
 	step := c.steps[min(len(c.arrivals), len(c.steps))-1]
 	c.mu.Unlock()
-	return step(ctx, r, w)
+	return step(context.WithValue(ctx, releasedKey{}, c.released), r, w)
 }
+
+type releasedKey struct{}
 
 // all returns what has arrived so far.
 func (c *callee) all() []arrival {
