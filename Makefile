@@ -1,5 +1,5 @@
 # Every target works from a fresh clone with Go, GNU make, bash and a C compiler (the race detector needs one); test
-# needs redis-server, nginx and haproxy, too.
+# needs redis-server, nginx and haproxy, too, and tests hops in other languages where node, npm and python3 are there.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -23,6 +23,11 @@ DEMOFLAGS ?=
 STATICCHECK := $(CURDIR)/.bin/staticcheck
 CADDY       := $(CURDIR)/.bin/caddy
 
+# npm writes this file when it has installed all packages of the lock. Without npm nothing is installed, and make test says
+# what it therefore did not test.
+NODE_PACKAGES := examples/polyglot/node/node_modules/.package-lock.json
+NPM           := $(shell command -v npm)
+
 .PHONY: help
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,7 +38,7 @@ demo: ## Run the retry storm with and without the SDK on loopback servers, under
 	go run ./storm $(DEMOFLAGS)
 
 .PHONY: test
-test: modules $(CADDY) ## Test every module with the race detector, then the allocation guards without it
+test: modules $(CADDY) $(if $(NPM),$(NODE_PACKAGES)) ## Test every module with the race detector, then the allocation guards without it
 	@if ! command -v redis-server >/dev/null; then
 		echo 'redis-server is missing: adapters/budgetredis is tested against a real one. Install it: apt-get install redis-server, or brew install redis' >&2
 		exit 1
@@ -67,6 +72,11 @@ test: modules $(CADDY) ## Test every module with the race detector, then the all
 		exit 1
 	fi
 	echo "all $(words $(MODULES)) modules passed: $(MODULES)"
+	for language in node python3; do
+		if ! command -v "$$language" >/dev/null || [[ $$language == node && ! -e $(NODE_PACKAGES) ]]; then
+			printf '\n*** NOT TESTED: hops in other languages (examples/polyglot), because %s or its packages are missing ***\n' "$$language" >&2
+		fi
+	done
 
 .PHONY: modules
 modules: # Fails when the number of go.mod files is not the expected one
@@ -108,6 +118,14 @@ $(CADDY): internal/tools/go.mod internal/tools/go.sum
 	@cd internal/tools
 	# Without the stores of its certificate authority, which nothing here asks for.
 	CGO_ENABLED=0 go build -tags nobadger,nomysql,nopgx -o "$@" github.com/caddyserver/caddy/v2/cmd/caddy
+
+.PHONY: node
+node: $(NODE_PACKAGES) ## Install the Node packages that examples/polyglot is tested with
+
+$(NODE_PACKAGES): examples/polyglot/node/package.json examples/polyglot/node/package-lock.json
+	@cd $(dir $<)
+	npm ci --ignore-scripts --no-audit --no-fund
+	touch $(notdir $(patsubst %/,%,$(dir $@)))/$(notdir $@)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target of every module for FUZZTIME each (30s)
