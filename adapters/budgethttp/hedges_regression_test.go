@@ -3,13 +3,18 @@ package budgethttp_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/chainbudget/chainbudget-go/adapters/budgethttp"
@@ -40,7 +45,8 @@ func TestRegression_A111_the_body_of_the_winner_is_whole(t *testing.T) {
 	for name, hanging := range map[string]int64{"first_wins": 0, "hedge_wins": 1, "second_hedge_wins": 2} {
 		t.Run(name, func(t *testing.T) {
 			protocols(t, func(t *testing.T, serveCallee func(testing.TB, http.Handler) *httptest.Server) {
-				gone := make(chan struct{}, 3)
+				t.Parallel() // most of it is waiting
+				gone := make(chan struct{}, 9)
 				var failed atomic.Bool
 				answer := func(w http.ResponseWriter, r *http.Request) {
 					if hanging == 0 && !failed.Swap(true) {
@@ -52,7 +58,7 @@ func TestRegression_A111_the_body_of_the_winner_is_whole(t *testing.T) {
 					io.WriteString(w, content[size/2:])
 				}
 				server, _ := callee(t, serveCallee, stuck(hanging, gone, answer))
-				c := newCaller(t, roomy, catalog(5, soon, "retry: {attempt_timeout: 200ms}"))
+				c := newCaller(t, roomy, catalog(9, soon, "retry: {attempt_timeout: 500ms}"))
 				resp, err := c.client(t, nil).Do(request(t, c.chain(t), http.MethodGet, server.URL, nil))
 				if err != nil {
 					t.Fatal(err)
@@ -64,7 +70,7 @@ func TestRegression_A111_the_body_of_the_winner_is_whole(t *testing.T) {
 						t.Fatal("a loser was not canceled")
 					}
 				}
-				limit := time.NewTimer(250 * time.Millisecond) // and the winner's time limit is over
+				limit := time.NewTimer(550 * time.Millisecond) // and the winner's time limit is over
 				defer limit.Stop()
 				var got bytes.Buffer
 				io.CopyN(&got, resp.Body, 1000)
@@ -250,25 +256,46 @@ func TestRegression_hedges_keep_the_callers_context(t *testing.T) {
 
 // A hedge, and a retry after it, know whom the slow attempt talks to, so that they can go elsewhere.
 func TestRegression_hedges_know_the_slow_peer(t *testing.T) {
-	gone := make(chan struct{}, 3)
-	server, _ := callee(t, serve, stuck(1, gone, script(answer(503, ""), answer(200, "")).ServeHTTP))
-	c := newCaller(t, roomy, catalog(5, "hedge: {after: 5ms, max: 1}", "retry: {attempt_timeout: 200ms}"))
-	pool := newPool(t)
-	var mu sync.Mutex
-	peers := map[int]string{}
-	client := c.client(t, roundTripperFunc(func(r *http.Request) (*http.Response, error) {
-		attempt, _ := chainbudget.AttemptFromContext(r.Context())
-		mu.Lock()
-		peers[attempt.Number] = attempt.Peer
-		mu.Unlock()
-		return pool.RoundTrip(r)
-	}))
-	send(t, client, request(t, c.chain(t), http.MethodGet, server.URL, nil))
-	mu.Lock()
-	defer mu.Unlock()
-	for n, want := range map[int]string{1: "", 2: server.Listener.Addr().String(), 3: server.Listener.Addr().String()} {
-		if peers[n] != want {
-			t.Errorf("attempt %d knows %q, want %q: %v", n, peers[n], want, peers)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCaller(t, roomy, catalog(5, "hedge: {after: 50ms, max: 1}"))
+		ctx, end := c.endlessChain(t.Context())
+		defer end()
+		var mu sync.Mutex
+		peers := map[int]string{}
+		base := roundTripperFunc(func(r *http.Request) (*http.Response, error) {
+			attempt, _ := chainbudget.AttemptFromContext(r.Context())
+			mu.Lock()
+			peers[attempt.Number] = attempt.Peer
+			mu.Unlock()
+			trace := httptrace.ContextClientTrace(r.Context())
+			trace.GetConn("callee:80")
+			trace.GotConn(httptrace.GotConnInfo{Conn: connTo(fmt.Sprint("instance ", attempt.Number))})
+			if attempt.Number < 3 {
+				<-time.After(100 * time.Millisecond)
+				return response(r, 503, http.NoBody), nil
+			}
+			return response(r, 200, http.NoBody), nil
+		})
+		if _, err := c.transport(t, base).RoundTrip(request(t, ctx, http.MethodGet, "http://callee/", nil)); err != nil {
+			t.Fatal(err)
 		}
-	}
+		want := map[int]string{1: "", 2: "instance 1", 3: "instance 2"}
+		if !maps.Equal(peers, want) {
+			t.Errorf("the attempts know %v, want %v", peers, want)
+		}
+	})
 }
+
+// connTo is a connection of which only the other end is of interest.
+type connTo string
+
+func (c connTo) RemoteAddr() net.Addr           { return c }
+func (c connTo) Network() string                { return "test" }
+func (c connTo) String() string                 { return string(c) }
+func (connTo) LocalAddr() net.Addr              { return nil }
+func (connTo) Read([]byte) (int, error)         { return 0, io.EOF }
+func (connTo) Write([]byte) (int, error)        { return 0, io.ErrClosedPipe }
+func (connTo) Close() error                     { return nil }
+func (connTo) SetDeadline(time.Time) error      { return nil }
+func (connTo) SetReadDeadline(time.Time) error  { return nil }
+func (connTo) SetWriteDeadline(time.Time) error { return nil }
