@@ -9,6 +9,7 @@
 //     SDK forwards the user's baggage and never the grant.
 //  3. Every repeated attempt has http.request.resend_count on its client span.
 //  4. A hop with otelhttp and without the SDK relays at most one token to each of its callees.
+//  5. The same over gRPC, beside otelgrpc's stats handlers, in package budgetgrpc: one budget and one span for each attempt.
 //
 // The stacking to prefer gives one span for each attempt:
 //
