@@ -44,17 +44,18 @@ func holds(pins []pinned, digest string) bool {
 // outdated returns what callers may still use of the catalogs before g.
 func (g *Generation) outdated(previous *Generation, now time.Time) (late []pinned) {
 	for _, p := range previous.late {
-		if now.Before(p.until) && len(late) < maxLate {
+		if now.Before(p.until) && !holds(g.pins, p.digest) && !holds(previous.pins, p.digest) {
 			late = append(late, p)
 		}
 	}
 	for _, p := range previous.pins {
-		if !holds(g.pins, p.digest) {
+		if !holds(g.pins, p.digest) && !holds(late, p.digest) {
 			p.until = now.Add(g.catalog.Chain.Grace)
 			late = append(late, p)
 		}
 	}
-	return late
+	// The newest are the ones that callers still have.
+	return slices.Clone(late[max(0, len(late)-maxLate):])
 }
 
 const (
@@ -75,6 +76,7 @@ type use struct{ caller, profile, digest string }
 type mismatch struct {
 	requests    int64
 	first, last time.Time
+	warned      bool
 }
 
 // compare looks at what a direct caller says that it uses. A caller that says nothing is not compared.
@@ -103,18 +105,24 @@ func (s *SDK) compare(g *Generation, r *otelprop.Request) {
 	}
 	have.requests++
 	have.last = now
-	first := have.requests == 1
+	late := g.isLate(r.Digest, now)
+	warn := !late && !have.warned // who was late first, and diverges when the grace is over, is warned of then
+	have.warned = have.warned || warn
 	m.mu.Unlock()
-	late := holds(g.late, r.Digest) && g.describe(u, have, now).Older
 	if late {
 		s.counters.older.Add(1)
 		return
 	}
 	s.counters.mismatched.Add(1)
-	if first {
+	if warn {
 		s.warn("chainbudget: a caller uses another profile than the catalog pins: "+g.describe(u, have, now).String(), "caller", u.caller,
 			"uses", u.profile+"@"+u.digest, "pinned", g.pinnedNames())
 	}
+}
+
+// isLate reports whether a digest is of an older catalog, so lately that it counts as late and not as divergent.
+func (g *Generation) isLate(digest string, now time.Time) bool {
+	return slices.ContainsFunc(g.late, func(p pinned) bool { return p.digest == digest && now.Before(p.until) })
 }
 
 func (g *Generation) pinnedNames() []string {
