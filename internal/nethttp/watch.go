@@ -48,6 +48,7 @@ type Watch struct {
 	asked   bool   // net/http began to look for a connection
 	left    bool   // and got one
 	stopped bool   // a replay was stopped
+	counted bool   // the replay that net/http is looking for a connection for was counted
 }
 
 // connection is one that net/http got for the attempt.
@@ -81,8 +82,10 @@ func (w *Watch) getConn(target string) {
 	w.asked, w.target = true, target
 	stop := len(w.conns) > 0 && w.mustStop()
 	w.stopped = w.stopped || stop
+	w.counted = stop // it may get no connection any more
 	w.mu.Unlock()
 	if stop {
+		w.of.Repeated()
 		w.of.Cancel(ErrReplay)
 	}
 }
@@ -102,13 +105,17 @@ func (w *Watch) gotConn(info httptrace.GotConnInfo) {
 	}
 	stop := again && w.mustStop()
 	w.stopped = w.stopped || stop
+	counted := w.counted
+	w.counted = false
 	w.left = true
 	w.conns = append(w.conns, c)
 	w.mu.Unlock()
 	if !again {
 		return
 	}
-	w.of.Repeated()
+	if !counted {
+		w.of.Repeated()
+	}
 	if stop {
 		w.of.Cancel(ErrReplay)
 		if !c.http2 && info.Conn != nil {
@@ -157,6 +164,7 @@ func (w *Watch) Rewinds() bool {
 	w.stopped = w.stopped || stop
 	w.mu.Unlock()
 	if stop {
+		w.of.Repeated()
 		w.of.Cancel(ErrReplay)
 	}
 	return !stop
