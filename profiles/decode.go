@@ -260,6 +260,9 @@ func (d *decoder) number(n *yaml.Node, path string) (float64, bool) {
 func (d *decoder) word(n *yaml.Node, path string, words []string) (uint8, bool) {
 	known := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "" })
 	fix := "write one of " + listNames(known)
+	if len(known) == 1 {
+		fix = "write " + known[0] + ", or remove the key"
+	}
 	switch {
 	case n.Kind != yaml.ScalarNode:
 		d.report(n, path, "expected a word, not "+kindOf(n), fix)

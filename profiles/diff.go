@@ -120,7 +120,7 @@ func (d *differ) dependency(name string) (pinned Name) {
 		{"owner", orNone(was.Owner), orNone(is.Owner), "", ""},
 		{"on_failure", was.OnFailure.String(), is.OnFailure.String(), "", onFailureMeans[is.OnFailure]},
 		{"hosts", orNone(hostList(was.Hosts)), orNone(hostList(is.Hosts)), "", "routers pick this dependency for these hosts only"},
-		{"external", placement(was, old), placement(is, new), "", placementMeans[strings.Fields(placement(is, new))[0]]},
+		{"external", placement(was, old), placement(is, new), "", placementMeans(placement(was, old), placement(is, new))},
 		{"mesh", orNone(string(was.Mesh)), orNone(string(is.Mesh)), "the proxy below may repeat requests again: each attempt can become several", "the proxy below is asked not to repeat requests"},
 		{"mode", old.mode.String(), new.mode.String(), "", ""},
 	} {
@@ -283,6 +283,16 @@ func placement(d *Dependency, s *situation) string {
 		return "external by its profile"
 	}
 	return d.External.String()
+}
+
+// placementMeans says nothing where only the one who decided is another.
+func placementMeans(old, new string) string {
+	was, _, _ := strings.Cut(old, " ")
+	is, _, _ := strings.Cut(new, " ")
+	if was == is {
+		return ""
+	}
+	return placements[is]
 }
 
 func there(is bool) string {

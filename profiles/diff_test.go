@@ -150,6 +150,12 @@ func TestDiff_meanings(t *testing.T) {
 	}
 }
 
+// Who says that a dependency is external is another matter than whether it is.
+func TestDiff_of_who_decides_means_nothing(t *testing.T) {
+	changes := Diff(loaded(t, "dependencies: {d: {profile: third-party, external: true}}\n"), loaded(t, "dependencies: {d: {profile: third-party}}\n"))
+	require.Equal(t, []Change{{Subject: "dependency d", Key: "external", Old: "external", New: "external by its profile"}}, changes)
+}
+
 // Catalogs differ if, and only if, their digests do: nothing that the digest covers is left out of the comparison, and
 // spelling is not a change.
 func TestDiff_agrees_with_the_digest(t *testing.T) {

@@ -318,7 +318,7 @@ var onFailureMeans = map[OnFailure]string{
 	OnFailureOpen:       "its caller answers without it: a failure of that caller is another's, and claimed as such",
 }
 
-var placementMeans = map[string]string{
+var placements = map[string]string{
 	"by":       "each host decides whether tokens go there",
 	"internal": "tokens and headers go there",
 	"external": "no tokens and headers go there; attempts to it lend nothing",

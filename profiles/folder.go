@@ -93,15 +93,15 @@ func loadFolder(fsys fs.FS, dir, source string, shown func(string) string) (*Cat
 	for range 3 {
 		found, strays, err := list(fsys, dir)
 		if err != nil {
-			return nil, folderError(source, err)
+			return nil, folderError(source, err, shown)
 		}
 		files, err := read(fsys, found, shown)
 		if err != nil {
-			return nil, folderError(source, err)
+			return nil, folderError(source, err, shown)
 		}
 		again, _, err := list(fsys, dir)
 		if err != nil {
-			return nil, folderError(source, err)
+			return nil, folderError(source, err, shown)
 		}
 		if slices.EqualFunc(found, again, same) {
 			for i := range strays {
@@ -113,11 +113,15 @@ func loadFolder(fsys fs.FS, dir, source string, shown func(string) string) (*Cat
 	return nil, fmt.Errorf("chainbudget: catalog %s: the folder changes while it is read", quoteFile(source))
 }
 
-func folderError(source string, err error) error {
+func folderError(source string, err error, shown func(string) string) error {
 	if p := (*folderProblem)(nil); errors.As(err, &p) {
 		var list problemList
 		list.add(Problem{File: clip(source, maxText), What: p.what, Fix: p.fix})
 		return list.err("catalog " + quoteFile(source))
+	}
+	// The file system knows the path within the folder only.
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		err = &fs.PathError{Op: p.Op, Path: shown(p.Path), Err: p.Err}
 	}
 	return fmt.Errorf("chainbudget: catalog: %w", err)
 }

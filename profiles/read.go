@@ -347,7 +347,12 @@ func (d *decoder) overrides(n *yaml.Node, path string, c *Catalog) {
 				if !d.name(k, at, name) {
 					return
 				}
-				// The name need not be under dependencies: the switch works for those that only code knows, too.
+				// The name need not be under dependencies: the switch works for those that only code knows, too. A name with a
+				// slip switches nothing, and the incident goes on.
+				if c.Dependencies[name] == nil && !d.partial {
+					d.warn(k, at, "is not under dependencies: it switches only a dependency that code names so",
+						"correct the name, or declare it there"+d.suggest(name, slices.Sorted(maps.Keys(c.Dependencies))))
+				}
 				places := d.mapping(v, at, key{"retries", func(n *yaml.Node, path string) {
 					if d.disabled(n, path) {
 						c.Overrides.Dependencies[name] = true

@@ -26,6 +26,10 @@ func TestWarnings(t *testing.T) {
 		return fmt.Sprintf("version: 1\nservices: {s: {idempotent: [%q]}}\n", pattern)
 	}
 	tests := []struct{ name, text, want string }{
+		{"switch_of_nothing", "version: 1\ndependencies: {payments: {profile: write-path}}\noverrides: {dependencies: {paymnets: {retries: disabled}}}\n",
+			`test.yaml:3:28: overrides.dependencies.paymnets: is not under dependencies: it switches only a dependency that code names so; correct the name, or declare it there; did you mean "payments"?`},
+		{"switch_of_code", "version: 1\noverrides: {dependencies: {db: {retries: disabled}}}\n", "it switches only a dependency that code names so; correct the name, or declare it there"},
+		{"switch", "version: 1\ndependencies: {db: {profile: write-path}}\noverrides: {dependencies: {db: {retries: disabled}}}\n", ""},
 		{"attempts_in_time", profile("extends: read-heavy, retry: {timeout: 4s}"), ""},
 		{"waits", profile("extends: no-retry, retry: {max_attempts: 3, attempt_timeout: 1ms, timeout: 1s}, backoff: {base: 700ms}"),
 			"test.yaml:2:91: profiles.p.retry.timeout: the waits before 2 retries, 1.05s on average, do not fit into timeout 1s; raise timeout, or lower base, cap or max_attempts"},
