@@ -34,7 +34,7 @@ type Chain struct {
 	// Requests is how many requests are sent, one after the other; 0 is 1.
 	Requests int
 	// Catalog is the text of the catalog file of the entry and all made-up hops, for whom hops are dependencies of their
-	// own names with the profile chain. Empty is three tokens and four attempts of 300 ms, every other gate open.
+	// own names with the profile chain. Empty is three tokens and four attempts of 1 s each, every other gate open.
 	Catalog string
 	// Services are the services under test, by the hop in whose place they stand: 1 is what the entry calls.
 	Services map[int]func(Place) http.Handler
@@ -56,7 +56,7 @@ chain: {budget: 3}
 profiles:
   chain:
     extends: read-heavy
-    retry: {max_attempts: 4, attempt_timeout: 300ms}
+    retry: {max_attempts: 4, attempt_timeout: 1s}
     budget: disabled
     breaker: disabled
     availability_floor: 0%

@@ -21,7 +21,7 @@ type Outcome struct {
 	Retries int
 	// Minted is how many tokens there were: those of the entry, and those of hops that had lost their context.
 	Minted int
-	// Held is how many of the entry's tokens were left at the end, Lost how many came to nothing.
+	// Held is how many of the entry's tokens were left at the end, Lost how many went out in a lease and never came back.
 	Held, Lost int
 	// Claims has what the entry was told about each request's failure; missing where nobody said, none of a success.
 	Claims []ownership.Claim
@@ -141,7 +141,7 @@ func (a *audit) request(root *visit) (minted, retries int) {
 			minted += int(at.wire.Limit)
 		}
 	})
-	a.settle(root, root.held)
+	a.settle(root, root.held, true)
 	if a.mode == profiles.ModeObserve || a.mode == profiles.ModeBypass {
 		return minted, retries
 	}
@@ -182,8 +182,9 @@ func (v *visit) paths() map[string]int {
 }
 
 // settle holds every hop to I3 as the wire shows it, and every purse that can be seen as well. back is what a visit gave
-// back of what it was granted, or -1 where nobody heard of it: then the caller's lease is what is lost.
-func (a *audit) settle(v *visit, back int) {
+// back of what it was granted, or -1 where nobody heard of it. What is lost within a lease that is lost itself is not
+// counted again.
+func (a *audit) settle(v *visit, back int, counted bool) {
 	if v.purse != nil {
 		if b := v.purse.Balance(); b.Held+b.Lent+b.Spent+b.Lost+b.Returned != b.Granted {
 			a.find("I3: the purse of %s does not add up: %+v", v.name(), b)
@@ -204,7 +205,7 @@ func (a *audit) settle(v *visit, back int) {
 				}
 			}
 			if gone := int(at.wire.Grant) - at.paid(); !at.home && gone > 0 {
-				if back >= 0 || c.fresh(v) { // otherwise it is a part of what was lost above
+				if counted || c.fresh(v) {
 					a.lost += gone
 				}
 				if !at.explained() {
@@ -213,7 +214,7 @@ func (a *audit) settle(v *visit, back int) {
 				}
 			}
 			if at.at != nil {
-				a.settle(at.at, given)
+				a.settle(at.at, given, at.home && (counted || c.fresh(v)))
 			}
 		}
 	}
@@ -221,7 +222,7 @@ func (a *audit) settle(v *visit, back int) {
 	case back < 0:
 	case own < back:
 		a.find("I3: %s was granted %d, and gave out %d more than that", v.name(), v.granted, back-own)
-	default:
+	case counted:
 		a.lost += own - back // set aside, or gone with a connection that the hop took over
 	}
 }
@@ -264,7 +265,7 @@ func (a *attempt) explained() bool {
 func (a *audit) claims(root *visit) {
 	root.each(func(from *visit, c *call, n int, at *attempt) {
 		final := at.claim() == ownership.ClaimUnclaimed || at.claim() == ownership.ClaimStop
-		if at.failed() && final && n+1 < len(c.attempts) {
+		if at.failed() && final && !at.late && n+1 < len(c.attempts) {
 			a.find("%s retried a failure of %s that came back as %v", from.name(), hopName(at.hop), at.claim())
 		}
 		if at.at == nil || !at.failed() || at.claim() != ownership.ClaimClaimed {
@@ -273,7 +274,7 @@ func (a *audit) claims(root *visit) {
 		for _, below := range at.at.calls {
 			last := below.attempts[len(below.attempts)-1]
 			received := last.claim() == ownership.ClaimUnclaimed || last.claim() == ownership.ClaimStop
-			if last.failed() && received && last.ret.Owner == at.ret.Owner {
+			if last.failed() && received && !last.late && last.ret.Owner == at.ret.Owner {
 				a.find("%s was told that the failure of %s is %v, and claimed it", at.at.name(), last.ret.Owner, last.claim())
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/chainbudget/chainbudget-go/internal/engine"
 	"github.com/chainbudget/chainbudget-go/otelprop"
@@ -37,6 +38,7 @@ type attempt struct {
 	err    error
 	ret    otelprop.Return
 	home   bool   // a return came
+	late   bool   // as the attempt's time was over, or nearly so: the caller may not have waited for it
 	at     *visit // nil = it did not arrive
 }
 
@@ -57,9 +59,12 @@ func (m meter) RoundTrip(req *http.Request) (*http.Response, error) {
 	a := r.leave(ctx, m.hop, req.Header)
 	req = req.Clone(ctx)
 	req.Header.Set(attemptID, strconv.Itoa(a.id))
+	begun := time.Now()
 	resp, err := r.base.RoundTrip(req)
+	took := time.Since(begun)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	a.late = ctx.Err() != nil || a.wire.Timeout > 0 && took > a.wire.Timeout-a.wire.Timeout/4
 	if a.err = err; err != nil {
 		return nil, err
 	}
