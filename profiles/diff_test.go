@@ -68,7 +68,7 @@ func TestDiff_meanings(t *testing.T) {
 		}},
 		{"another_kind", plain, with("budget: {kind: quota, burst: 500, cost: 14, throttled_cost: 5}"), []string{
 			"dependency d budget: {kind: ratio, ratio: 10%, fund: successes, burst: 10} -> {kind: quota, burst: 500, cost: 14, throttled_cost: 5}",
-			"breaker and floor aside: at most 10, so they end -> at most 35, so they end",
+			"breaker and floor aside: at most 10, so they end -> at most 35, 100 where the answers ask for less load, so they end",
 		}},
 		{"throttle", plain, with("budget: {kind: throttle, burst: 10, ratio: 10%}"), []string{"at most 10, so they end -> at most 4, so they end"}},
 		{"reserve", plain, with("budget: {kind: reserve, ratio: 20%, ttl: 10s, min_per_second: 5}"), []string{
@@ -119,6 +119,9 @@ func TestDiff_meanings(t *testing.T) {
 			"a larger grant is cut to: 10 -> 20", "retries of each hop that was given no budget: 1 -> 0",
 			"retries a minute of each process: no limit -> at most 30", "no longer than the caller waits -> as long as they like",
 			"of the retries that ownership refuses, made all the same: 0% -> 1%",
+		}},
+		{"orphans", "chain: {budget: 1, orphan_budget: 3}\n" + plain, "chain: {budget: 1, orphan_budget: 3}\n" + strings.Replace(plain, "2", "6", 1), []string{
+			"worst case at d, of one call: 2 attempts -> 4 attempts (of its 6, because the chain's tokens end first); with budget 3 a chain still makes at most 1 + 3 on one path",
 		}},
 		{"switch", "", "overrides: {dependencies: {d: {retries: disabled}}}\n", []string{"overrides dependencies.d.retries: none -> disabled", "no calls are repeated, from the moment"}},
 		{"switch_all", "", "overrides: {retries: disabled}\n", []string{"overrides retries: none -> disabled", "to any dependency"}},

@@ -343,9 +343,9 @@ func beyond(s, other *situation) []int {
 	return slices.DeleteFunc(slices.Clone(s.profile.Retry.Statuses), other.profile.Retry.RetryStatus)
 }
 
-// mostTokens is the largest budget that an entry mints by this catalog.
+// mostTokens is the largest budget that an entry or an orphan mints by this catalog.
 func (c *Catalog) mostTokens() int {
-	most := c.Chain.Budget
+	most := max(c.Chain.Budget, c.Chain.OrphanBudget)
 	for _, s := range c.Services {
 		for _, route := range s.Routes {
 			most = max(most, route.Budget)
@@ -445,7 +445,11 @@ func (s *situation) bucketInOutage() (text string, ends bool) {
 	few := func(n int) (string, bool) { return fmt.Sprintf("at most %d, so they end", n), true }
 	switch b.Kind {
 	case BudgetQuota:
-		return few(b.Burst / b.Cost)
+		after, throttled := b.Burst/max(1, b.Cost), b.Burst/max(1, b.ThrottledCost) // a catalog made in code may say 0
+		if after != throttled {
+			return fmt.Sprintf("at most %d, %d where the answers ask for less load, so they end", after, throttled), true
+		}
+		return few(after)
 	case BudgetThrottle:
 		// The failure that leaves half of the tokens or less is not repeated.
 		return few(int(math.Ceil(float64(b.Burst)/2)) - 1)
