@@ -8,6 +8,8 @@
 //  3. What the proxy repeats is worth nothing on an instance that saw it before. On other instances it is worth what it was
 //     worth on the first: the tree's retries stay within what was minted plus a grant for each instance.
 //  4. With the configuration that turns its retries off, a proxy sends each attempt once.
+//  5. What an Envoy's counter marks as repeated is worth nothing anywhere, and `mesh: envoy` puts its header on the wire. Envoy
+//     itself is not run: a stand-in does what its documentation says.
 //
 // The tests start nginx and haproxy from the PATH and Caddy from the repository's .bin (make tools); they fail where
 // one is missing.

@@ -105,9 +105,9 @@ func serveOrders(t *testing.T, o *orders) string {
 }
 
 // dialOrders connects an entry to a proxy; its chain begins here.
-func dialOrders(t *testing.T, address string) (context.Context, *chainbudgettest.Recorder, *grpc.ClientConn) {
+func dialOrders(t *testing.T, address string, more ...string) (context.Context, *chainbudgettest.Recorder, *grpc.ClientConn) {
 	t.Helper()
-	rec := newSDK(t, "shop")
+	rec := newSDK(t, "shop", more...)
 	options := budgetgrpc.DialOptions(rec.Dependency("ledger", steady), budgetgrpc.Option{Idempotent: []string{"/shop.Orders/*"}})
 	conn, err := grpc.NewClient("passthrough:///"+address, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {

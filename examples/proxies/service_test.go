@@ -31,9 +31,10 @@ profiles:
     availability_floor: 0%
 `
 
-func newSDK(t *testing.T, service string) *chainbudgettest.Recorder {
+// newSDK makes the SDK of a service, with more lines of the catalog where a test needs them.
+func newSDK(t *testing.T, service string, more ...string) *chainbudgettest.Recorder {
 	t.Helper()
-	return chainbudgettest.New(t, chainbudgettest.Service(service), chainbudgettest.Catalog(catalog))
+	return chainbudgettest.New(t, chainbudgettest.Service(service), chainbudgettest.Catalog(catalog+strings.Join(more, "\n")))
 }
 
 // entry is the hop before the proxy. Its chain begins when it is made.
@@ -45,9 +46,9 @@ type entry struct {
 	url    string
 }
 
-func newEntry(t *testing.T, address string) *entry {
+func newEntry(t *testing.T, address string, more ...string) *entry {
 	t.Helper()
-	e := &entry{Recorder: newSDK(t, "shop"), base: http.DefaultTransport.(*http.Transport).Clone(), url: "http://" + address + "/orders"}
+	e := &entry{Recorder: newSDK(t, "shop", more...), base: http.DefaultTransport.(*http.Transport).Clone(), url: "http://" + address + "/orders"}
 	t.Cleanup(e.base.CloseIdleConnections)
 	// net/http repeats requests of its own on connections that it uses again; those are not the proxy's.
 	e.base.DisableKeepAlives = true
