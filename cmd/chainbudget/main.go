@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -61,13 +62,13 @@ func rootCommand() *cobra.Command {
 
 // needsCommand makes a command without a subcommand an error: in a script that is a mistake.
 func needsCommand(c *cobra.Command, _ []string) error {
-	names := ""
+	var names []string
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() && sub.Name() != "help" && sub.Name() != "completion" {
-			names += " " + sub.Name()
+			names = append(names, sub.Name())
 		}
 	}
-	return fmt.Errorf("%s: say what to do: one of%s", c.CommandPath(), names)
+	return fmt.Errorf("%s: say what to do: %s", c.CommandPath(), strings.Join(names, ", "))
 }
 
 // version is that of the module where it was installed with go install, else "(devel)".

@@ -256,8 +256,8 @@ func TestUsage(t *testing.T) {
 		args []string
 		want string
 	}{
-		"nothing":            {nil, "chainbudget: say what to do: one of catalog\nhelp: chainbudget --help\n"},
-		"no_subcommand":      {[]string{"catalog"}, "chainbudget catalog: say what to do: one of check"},
+		"nothing":            {nil, "chainbudget: say what to do: catalog\nhelp: chainbudget --help\n"},
+		"no_subcommand":      {[]string{"catalog"}, "chainbudget catalog: say what to do: check"},
 		"unknown_subcommand": {[]string{"catalog", "chek"}, `unknown command "chek" for "chainbudget catalog"`},
 		"no_path":            {[]string{"catalog", "check"}, "catalog check: there is no PATH: name a catalog file or a folder of them\nhelp: chainbudget catalog check --help\n"},
 		"missing_path":       {[]string{"catalog", "check", "good.yaml", "none.yaml"}, "none.yaml: no such file or directory"},

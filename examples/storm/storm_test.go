@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -86,6 +87,9 @@ func TestStorm(t *testing.T) {
 	}
 	if pins != 2 {
 		t.Errorf("%d warnings of the pinned profile, want one from each service: %q", pins, n.Warnings)
+	}
+	if said := slices.Compact(slices.Sorted(slices.Values(n.Warnings))); len(said) != len(n.Warnings) {
+		t.Errorf("%d warnings, %d of them different: the reader looks for the one that matters: %q", len(n.Warnings), len(said), n.Warnings)
 	}
 	for _, want := range []string{"Grab and Go", "Seven services, D fails", "Deep chain, the last of 3 calls fails", n.Incident.Targets[0].Got} {
 		if !strings.Contains(report, want) {

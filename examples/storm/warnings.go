@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 )
 
 // warnings is a slog.Handler that keeps what the SDK warns of, so that it comes with the results and not through the
-// progress bar.
+// progress bar. Every service of a chain has an SDK of its own, and what they all say is kept once.
 type warnings struct {
 	mu   sync.Mutex
 	list []string
@@ -28,7 +29,9 @@ func (w *warnings) Handle(_ context.Context, r slog.Record) error {
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.list = append(w.list, b.String())
+	if !slices.Contains(w.list, b.String()) {
+		w.list = append(w.list, b.String())
+	}
 	return nil
 }
 

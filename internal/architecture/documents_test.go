@@ -63,6 +63,29 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	}
 }
 
+// Who looks for something begins at the map of folders in DESIGN.md. A package that was added since is on it too.
+func TestDesignHasEveryFolder(t *testing.T) {
+	_, where, _ := strings.Cut(readFile(t, "DESIGN.md"), "## Where things are")
+	where, _, _ = strings.Cut(where, "\n## ")
+	missing := map[string]bool{}
+	for _, f := range goFiles(t) {
+		parts := strings.Split(f.dir, "/")
+		name := parts[0]
+		switch {
+		case len(parts) > 1 && name == "examples":
+			name = parts[1]
+		case len(parts) > 1 && (name == "adapters" || name == "cmd" || name == "internal"):
+			name += "/" + parts[1]
+		}
+		if !strings.Contains(where, "`"+name+"`") {
+			missing[name] = true
+		}
+	}
+	for name := range missing {
+		t.Errorf("DESIGN.md, Where things are, does not have `%s`: say in a line what it is", name)
+	}
+}
+
 func readFile(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(root, name))

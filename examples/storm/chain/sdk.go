@@ -40,7 +40,7 @@ const catalogText = `version: 1
 chain: {budget: %d}
 profiles:
   hop:
-    retry: {max_attempts: %d}
+    retry: {max_attempts: %d, attempt_timeout: 10s}
     backoff: {base: 1ms, cap: 1ms, throttled_base: 1ms}
     budget: %s
     breaker: disabled
