@@ -158,6 +158,9 @@ profiles:
     budget: disabled
     breaker: disabled
     availability_floor: 0%
+  twice: {extends: test, retry: {max_attempts: 2}}
+  brittle: {extends: test, retry: {max_attempts: 1}, breaker: {window: 10s, failure_ratio: 50%, min_requests: 3, open_for: 5s, probes: 1}}
+  endless: {extends: test, retry: {attempt_timeout: 0s}}
   single: {extends: test, retry: {max_attempts: 1}}
   hasty: {extends: test, retry: {attempt_timeout: 200ms}}
 `
