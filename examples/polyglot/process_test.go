@@ -25,7 +25,8 @@ func have(t *testing.T, what, install string, there func() bool) bool {
 
 func haveProgram(t *testing.T, name string) bool {
 	t.Helper()
-	return have(t, name, "Install it: apt-get install "+name+", or brew install "+name+".", func() bool {
+	install := map[string]string{"node": "Install it: apt-get install nodejs npm, or brew install node.", "python3": "Install it: apt-get install python3, or brew install python3."}
+	return have(t, name, install[name], func() bool {
 		_, err := exec.LookPath(name)
 		return err == nil
 	})

@@ -24,9 +24,6 @@ import (
 	"github.com/chainbudget/chainbudget-go/ownership"
 )
 
-// grpcProxies are those of which the document has a configuration for gRPC.
-var grpcProxies = []proxy{nginx, haproxy}
-
 // grpc is the block of the document for gRPC.
 func (p proxy) grpc(t *testing.T) string {
 	t.Helper()
@@ -124,7 +121,7 @@ func dialOrders(t *testing.T, address string, more ...string) (context.Context, 
 }
 
 func eachGRPC(t *testing.T, test func(t *testing.T, p proxy, s setting)) {
-	for _, p := range grpcProxies {
+	for _, p := range allProxies {
 		for _, s := range settings {
 			t.Run(p.name+"/"+s.String(), func(t *testing.T) {
 				t.Parallel()
@@ -134,7 +131,7 @@ func eachGRPC(t *testing.T, test func(t *testing.T, p proxy, s setting)) {
 	}
 }
 
-// gRPC's metadata and trailer cross the proxies that speak it: the lease of a unary call and of a stream comes home.
+// gRPC's metadata and trailer cross every proxy: the lease of a unary call and of a stream comes home.
 func TestTrailersCrossProxies(t *testing.T) {
 	eachGRPC(t, func(t *testing.T, p proxy, s setting) {
 		service := &orders{end: func() error { return nil }}

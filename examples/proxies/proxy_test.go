@@ -72,7 +72,7 @@ var (
 				return []string{"run", "--adapter", "caddyfile", "--config", config}
 			},
 			config: func(_, listen, snippet string) string {
-				return "{\nadmin off\nauto_https off\npersist_config off\n}\n" + strings.Replace(snippet, ":8000", "http://"+listen, 1) + "\n"
+				return "{\nadmin off\nauto_https off\npersist_config off\nservers {\nprotocols h1 h2c\n}\n}\n" + strings.Replace(snippet, ":8000", "http://"+listen, 1) + "\n"
 			},
 		},
 		block:   "caddyfile",
@@ -142,7 +142,7 @@ func (p proxy) snippet(t *testing.T, block string, s setting, instances ...strin
 		}
 		// A server's line goes as a whole, one address of several goes alone.
 		text = regexp.MustCompile(`(?m)^\s*server .*`+regexp.QuoteMeta(name)+`.*$`).ReplaceAllString(text, "")
-		text = strings.ReplaceAll(text, " "+name, "")
+		text = regexp.MustCompile(` \S*`+regexp.QuoteMeta(name)).ReplaceAllString(text, "")
 	}
 }
 

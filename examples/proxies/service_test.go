@@ -98,11 +98,9 @@ type sighting struct {
 type instances struct {
 	addresses []string
 	sdks      []*chainbudgettest.Recorder
-	leaf      string
 
-	mu     sync.Mutex
-	seen   []sighting
-	atLeaf int
+	mu   sync.Mutex
+	seen []sighting
 }
 
 // arrival is one request in the hands of an instance.
@@ -119,10 +117,7 @@ func newInstances(t *testing.T, n int, answer func(arrival) error) *instances {
 	t.Helper()
 	s := new(instances)
 	leaf := newSDK(t, "leaf")
-	leafServer := httptest.NewServer(budgethttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		s.atLeaf++
-		s.mu.Unlock()
+	leafServer := httptest.NewServer(budgethttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}), leaf.SDK))
 	t.Cleanup(leafServer.Close)
@@ -175,13 +170,6 @@ func (s *instances) all() []sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.seen)
-}
-
-// leafCalls is how many requests reached the leaf.
-func (s *instances) leafCalls() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.atLeaf
 }
 
 // sent is how often each attempt of the entry arrived, in the order of the attempts.
