@@ -93,7 +93,7 @@ var profileKeys = sync.OnceValue(func() []profileKey {
 			value: func(p *Profile) string { return showDuration(p.Breaker.OpenFor) }},
 		{name: "breaker.probes", shape: whole(rangeProbes), about: "Attempts let through while half-open; all must succeed to close it.",
 			value: func(p *Profile) string { return strconv.Itoa(p.Breaker.Probes) }},
-		{name: "breaker.probe_timeout", shape: duration(rangeOpen, "0s = open_for"), about: "After so long a probe without a result gives its permit back.",
+		{name: "breaker.probe_timeout", shape: duration(rangeOpen, "0s = open_for, or a second more than an attempt_timeout that is not below it"), about: "After so long a probe without a result gives its permit back.",
 			value: func(p *Profile) string { return showDuration(p.Breaker.ProbeTimeout) }},
 		{name: "breaker.consecutive_failures", shape: whole(rangeOptional), about: "It opens after so many failures in a row, too; 0 = only by the ratio.",
 			value: func(p *Profile) string { return strconv.Itoa(p.Breaker.ConsecutiveFailures) }},

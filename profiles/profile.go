@@ -114,7 +114,10 @@ type Breaker struct {
 	MinRequests  int           // and not before so many finished attempts are in it: 1 to 1000000
 	OpenFor      time.Duration // stays open so long, plus or minus 20 % drawn per process: 10 ms to 1 h
 	Probes       int           // attempts let through while half-open; all must succeed to close: 1 to 1000
-	ProbeTimeout time.Duration // a probe without a result so long gives its permit back, 10 ms to 1 h; 0 = OpenFor
+
+	// ProbeTimeout is how long a probe may be without a result before it gives its permit back: 10 ms to 1 h; 0 = OpenFor,
+	// or a second more than Retry.AttemptTimeout where that is not below OpenFor.
+	ProbeTimeout time.Duration
 
 	// ConsecutiveFailures opens it after so many failures in a row, however few attempts are in the window: 1 to
 	// 1000000; 0 = only the ratio does.

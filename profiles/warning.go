@@ -65,6 +65,10 @@ func warnTime(p *Profile, warn reportFunc) {
 		}
 		warn(what, "set attempt_timeout a little above the slowest answer that is worth waiting for", "retry.attempt_timeout")
 	}
+	if probe := p.Breaker.ProbeTimeout; p.Breaker.Enabled() && probe > 0 && limit >= probe {
+		warn(fmt.Sprintf("probe_timeout %v is not above attempt_timeout %v: a probe that answers in time may close nothing", probe, limit),
+			"raise probe_timeout, or remove it for one that fits", "breaker.probe_timeout", "retry.attempt_timeout")
+	}
 	if whole == 0 || attempts < 2 {
 		return
 	}

@@ -68,7 +68,7 @@ func (d *Dependency) install(p *Policy) {
 		p.pacer.change(p.profile.ProcessBudget)
 	}
 	if p.breaker != nil {
-		p.breaker.Configure(p.profile.Breaker)
+		p.breaker.Configure(breakerOf(p.profile))
 	}
 	d.policy.Store(p)
 	d.disabled.Store(p.disabled)

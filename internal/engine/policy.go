@@ -56,12 +56,23 @@ func newPolicy(g *Generation, d *Dependency, e profiles.Effective) *Policy {
 		p.mode = g.sdk.forced
 	}
 	if e.Profile.Breaker.Enabled() {
-		p.breaker = d.theBreaker(e.Profile.Breaker)
+		p.breaker = d.theBreaker(breakerOf(e.Profile))
 	}
 	p.bucket = d.theBucket(e.Profile.Budget)
 	p.throttle = d.theThrottle(e.Profile.Throttle)
 	p.pacer = g.sdk.pacerOf(e.Profile)
 	return p
+}
+
+// breakerOf returns the breaker's settings with the time limit of probes that a profile leaves to us. A probe whose answer
+// takes longer than the breaker is open, and still in time, must not lose its permit to the next one: its success would
+// close nothing, and its failure open nothing, as long as calls come.
+func breakerOf(p *profiles.Profile) profiles.Breaker {
+	b := p.Breaker
+	if limit := p.Retry.AttemptTimeout; b.ProbeTimeout == 0 && limit >= b.OpenFor {
+		b.ProbeTimeout = limit + time.Second
+	}
+	return b
 }
 
 // Dependency returns what the policy is about.
