@@ -33,9 +33,9 @@ func (s *SDK) Edges() []Edge {
 }
 
 // KeepEdges keeps what the SDK learns about who causes whose failures in a file: read now, written every minute and by
-// [SDK.Close], each time as a whole. A file that does not exist yet is empty. One that is corrupt or of another version is an
-// error, and the SDK knows nothing of it; it is overwritten only once something was learned. A second file, and any after
-// Close, is an error.
+// [SDK.Close], each time as a whole. A file that does not exist yet is empty; a folder that does not exist is an error,
+// and the file is written once it is made. A file that is corrupt or of another version is an error, and the SDK knows
+// nothing of it; it is overwritten only once something was learned. A second file, and any after Close, is an error.
 func (s *SDK) KeepEdges(path string) error {
 	if !s.engine().Usable() {
 		return errNoSDK

@@ -1,6 +1,7 @@
 package chainbudget_test
 
 import (
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -78,6 +79,16 @@ func TestEdges_corrupt_file_starts_empty_and_is_not_overwritten_by_nothing(t *te
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	assert.Equal(t, `{"version": 1, "operations": [{"na`, string(data))
+}
+
+func TestKeepEdges_without_its_folder(t *testing.T) {
+	sdk, err := chainbudget.New("checkout")
+	require.NoError(t, err)
+	folder := filepath.Join(t.TempDir(), "none")
+	err = sdk.KeepEdges(filepath.Join(folder, "edges.json"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, "make its folder")
+	require.NoError(t, sdk.Close())
 }
 
 func TestKeepEdges_twice_or_too_late(t *testing.T) {

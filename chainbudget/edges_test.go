@@ -206,8 +206,11 @@ func TestKeepEdges_is_saved_every_minute(t *testing.T) {
 func TestKeepEdges_that_cannot_be_written(t *testing.T) {
 	b := logged(t)
 	synctest.Test(t, func(t *testing.T) {
-		s := newShop(t, filepath.Join(t.TempDir(), "no such folder", "edges.json"))
+		folder := filepath.Join(t.TempDir(), "taken away")
+		require.NoError(t, os.Mkdir(folder, 0o700))
+		s := newShop(t, filepath.Join(folder, "edges.json"))
 		require.NoError(t, s.unreadableMemory)
+		require.NoError(t, os.Remove(folder))
 		s.serve(1, true, true)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()

@@ -107,8 +107,32 @@ func orNone(s string) string {
 	return s
 }
 
-// String returns a heading and one line for each value: the key, the value and, after a #, where it comes from, in
-// columns. That of a zero Explanation says that there is nothing to explain.
+// nothing says what a value of 0 stands for, where it is not the number: "no limit" and "none at all" look alike.
+func nothing(l Line) string {
+	if l.Value != "0" && l.Value != "0s" && l.Value != "0%" {
+		return ""
+	}
+	says := ""
+	for _, k := range profileKeys() {
+		if k.name == l.Key {
+			says = k.shape.text + "; " + k.about
+		}
+	}
+	for _, k := range chainKeys() {
+		if "chain."+k.name == l.Key {
+			says = k.about
+		}
+	}
+	_, means, found := strings.Cut(says, "; "+l.Value+" = ")
+	if !found {
+		return ""
+	}
+	means, _, _ = strings.Cut(means, "; ")
+	return "; " + l.Value + " = " + strings.TrimSuffix(means, ".")
+}
+
+// String returns a heading and one line for each value: the key, the value and, after a #, where it comes from and what a
+// zero stands for, in columns. That of a zero Explanation says that there is nothing to explain.
 func (e Explanation) String() string {
 	if len(e.Lines) == 0 {
 		return "no dependency: every call is made once, and nothing is counted\n"
@@ -125,7 +149,7 @@ func (e Explanation) String() string {
 			b.WriteString(l.Value + "\n")
 			continue
 		}
-		b.WriteString(pad(l.Value, values) + "  # " + l.From + "\n")
+		b.WriteString(pad(l.Value, values) + "  # " + l.From + nothing(l) + "\n")
 	}
 	return b.String()
 }

@@ -62,6 +62,18 @@ func from(t *testing.T, e Explanation, key string) Line {
 }
 
 // Each value has the place that set it, through every step of extends.
+// A zero is "none at all" for one key and "no limit" for the next; who reads it must not have to guess.
+func TestExplanation_says_what_a_zero_stands_for(t *testing.T) {
+	got := mustLoad(t, "version: 1\nprofiles: {p: {retry: {max_attempts: 2, reserve: 0, timeout: 0s}, availability_floor: 0%}}\ndependencies: {d: {profile: p}}\n").Explain("d", "").String()
+	for key, want := range map[string]string{
+		"retry.reserve": "", "retry.attempt_timeout": "; 0s = none of its own", "retry.timeout": "; 0s = none of its own", "breaker.probe_timeout": "; 0s = open_for",
+		"breaker.consecutive_failures": "; 0 = only by the ratio", "breaker.slow_call": "; 0s = none is slow", "breaker.max_in_flight": "; 0 = no limit",
+		"process_budget": "; 0 = no limit", "chain.process_budget": "; 0 = no limit", "availability_floor": "; 0% = off", "chain.holdout": "",
+	} {
+		assert.Regexp(t, `(?m)^  `+regexp.QuoteMeta(key)+` +0[s%]? +# [^;]+`+want+`$`, got)
+	}
+}
+
 func TestExplain_origins(t *testing.T) {
 	c, err := Load([]byte(explained), "c.yaml")
 	require.NoError(t, err)

@@ -310,7 +310,7 @@ func TestExplain(t *testing.T) {
 		assert.Regexp(t, `(?m)^  profile +payments-write +# good\.yaml:5:23$`, r.stdout)
 		assert.Regexp(t, `(?m)^  retry\.attempt_timeout +400ms +# good\.yaml:3:66$`, r.stdout)
 		assert.Regexp(t, `(?m)^  backoff\.base +200ms +# built-in write-path \(builtin\.yaml:\d+\)$`, r.stdout)
-		assert.Regexp(t, `(?m)^  process_budget +0 +# default of the schema$`, r.stdout)
+		assert.Regexp(t, `(?m)^  process_budget +0 +# default of the schema; 0 = no limit$`, r.stdout)
 	})
 	t.Run("by_profile", func(t *testing.T) {
 		r := command(t, dir, "catalog", "explain", "anything", "--profile", "background")

@@ -3,6 +3,8 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -37,6 +39,10 @@ func (s *SDK) KeepEdges(path string) error {
 	memory, err := edges.Load(path)
 	if err == nil {
 		s.edges.Remember(memory)
+		// A file that is not there yet is no error, so that a folder that is not there would look the same.
+		if _, missing := os.Stat(filepath.Dir(path)); missing != nil {
+			err = fmt.Errorf("chainbudget: edges cannot be kept in %.200q: make its folder: %w", path, missing)
+		}
 	}
 	k.path = path
 	k.timer = time.AfterFunc(saveEvery, s.saveAgain)
