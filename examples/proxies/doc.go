@@ -4,7 +4,8 @@
 // What the tests hold, for each proxy as it is by default, told to retry, and told not to:
 //
 //  1. The header, the member and the return cross it, in HTTP and in gRPC; so does the user's baggage.
-//  2. An answer that the proxy makes itself (502, 503, 504) brings no return: the lease is lost and nothing more.
+//  2. An answer that the proxy makes itself (502, 503, 504), or has in its cache, brings no return: the lease is lost and nothing
+//     more.
 //  3. What the proxy repeats is worth nothing on an instance that saw it before. On other instances it is worth what it was
 //     worth on the first: the tree's retries stay within what was minted plus a grant for each instance.
 //  4. With the configuration that turns its retries off, a proxy sends each attempt once.
