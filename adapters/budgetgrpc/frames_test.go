@@ -1,7 +1,6 @@
 package budgetgrpc_test
 
 import (
-	"bytes"
 	"io"
 	"net"
 	"sync"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 )
 
 // A frameServer is an HTTP/2 server of which a test says what it answers to each request, frame by frame.
@@ -97,30 +95,11 @@ func (s *frameServer) serve(conn net.Conn) {
 	}
 }
 
-// fields writes a header block: pairs of names and values.
-func (c *frameConn) fields(stream uint32, end bool, pairs ...string) bool {
-	var block bytes.Buffer
-	e := hpack.NewEncoder(&block)
-	for i := 0; i < len(pairs); i += 2 {
-		if e.WriteField(hpack.HeaderField{Name: pairs[i], Value: pairs[i+1]}) != nil {
-			return false
-		}
-	}
-	return c.locked(func() error {
-		return c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: end})
-	})
-}
-
 // locked writes a frame.
 func (c *frameConn) locked(write func() error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return write() == nil
-}
-
-// trailersOnly answers with a status and nothing else.
-func (c *frameConn) trailersOnly(stream uint32, status string, pairs ...string) bool {
-	return c.fields(stream, true, append([]string{":status", "200", "content-type", "application/grpc", "grpc-status", status}, pairs...)...)
 }
 
 // refuse says that nothing was done with a stream.

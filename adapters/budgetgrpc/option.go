@@ -48,7 +48,7 @@ func read(options []Option) (settings, error) {
 				pattern = "/" + pattern
 			}
 			if _, err := path.Match(pattern, ""); err != nil || pattern == "/" {
-				problems = append(problems, fmt.Errorf("Idempotent: %.128q is no pattern: write a method such as \"/shop.Catalog/Get*\"", pattern[1:]))
+				problems = append(problems, fmt.Errorf("%.128q in Idempotent is no pattern: write a method such as \"/shop.Catalog/Get*\"", pattern[1:]))
 				continue
 			}
 			s.idempotent = append(s.idempotent, pattern)

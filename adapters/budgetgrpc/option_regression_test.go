@@ -75,7 +75,7 @@ func TestRegression_A074_what_cannot_be_read_is_refused(t *testing.T) {
 		"no_name":       {budgetgrpc.Option{ServiceConfig: `{"methodConfig": [{"retryPolicy": {"maxAttempts": 2, "retryableStatusCodes": [14]}}]}`}, []string{"name: missing"}},
 		"no_service":    {budgetgrpc.Option{ServiceConfig: `{"methodConfig": [{"name": [{"method": "Call"}], "retryPolicy": {"maxAttempts": 2, "retryableStatusCodes": [14]}}]}`}, []string{`method "Call" without a service`}},
 		"named_twice":   {budgetgrpc.Option{ServiceConfig: `{"methodConfig": [{"name": [{}, {}], "retryPolicy": {"maxAttempts": 2, "retryableStatusCodes": [14]}}]}`}, []string{"named twice"}},
-		"no_pattern":    {budgetgrpc.Option{Idempotent: []string{"/test.Chain/[", ""}}, []string{`"test.Chain/[" is no pattern`, `"" is no pattern`}},
+		"no_pattern":    {budgetgrpc.Option{Idempotent: []string{"/test.Chain/[", ""}}, []string{`"test.Chain/[" in Idempotent is no pattern`, `"" in Idempotent is no pattern`}},
 		"several_at_it": {budgetgrpc.Option{Idempotent: []string{"["}, ServiceConfig: "{"}, []string{"is no pattern", "no service config"}},
 	} {
 		t.Run(name, func(t *testing.T) {
