@@ -398,3 +398,71 @@ func TestRegression_the_callers_context_and_metadata_stay(t *testing.T) {
 	assert.Equal(t, []string{"forged"}, own["chainbudget"])
 	assert.Len(t, own, 4)
 }
+
+// TestRegression_the_return_is_read_from_the_details where a hop between passes an error on and not its trailer.
+func TestRegression_the_return_is_read_from_the_details(t *testing.T) {
+	for name, c := range map[string]struct {
+		details int
+		nonce   bool
+		lost    int64
+		reason  ownership.Reason
+	}{
+		"one":           {1, true, 0, ownership.ReasonStop},
+		"two":           {2, true, 2, ownership.ReasonNotIdempotent},
+		"of_another":    {1, false, 2, ownership.ReasonNotIdempotent},
+		"none_of_these": {0, true, 2, ownership.ReasonNotIdempotent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &handlers{call: func(ctx context.Context, _ *text) (*text, error) {
+				md, _ := metadata.FromIncomingContext(ctx)
+				request, _ := otelprop.ReadRequest(md["baggage"], md["chainbudget"], 99)
+				if !c.nonce {
+					request.Nonce++
+				}
+				ret := otelprop.Return{Returned: request.Grant, Claim: ownership.ClaimStop, Nonce: request.Nonce, Owner: "ledger"}
+				info := &errdetails.ErrorInfo{Domain: otelprop.ErrorDomain, Reason: otelprop.ErrorReason, Metadata: map[string]string{otelprop.ReturnHeader: string(ret.Append(nil))}}
+				st := status.New(codes.Unavailable, "down")
+				for range c.details {
+					var err error
+					st, err = st.WithDetails(info)
+					require.NoError(t, err)
+				}
+				return nil, st.Err()
+			}}
+			rec := newSDK(t, "caller")
+			err := ask(begin(t, rec), dial(t, serve(t, h), budgetgrpc.DialOptions(rec.Dependency("callee", "test"))...))
+			assert.Equal(t, codes.Unavailable, status.Code(err))
+			assert.Equal(t, []ownership.Reason{c.reason}, rec.Reasons())
+			assert.Equal(t, c.lost, rec.SDK.Totals().Lost)
+		})
+	}
+}
+
+// TestRegression_A032_a_second_attempt_has_what_is_left_of_a_service_configs_timeout
+func TestRegression_A032_a_second_attempt_has_what_is_left_of_a_service_configs_timeout(t *testing.T) {
+	var (
+		mu   sync.Mutex
+		left []time.Duration
+	)
+	h := &handlers{call: func(ctx context.Context, m *text) (*text, error) {
+		deadline, _ := ctx.Deadline()
+		mu.Lock()
+		left = append(left, time.Until(deadline))
+		n := len(left)
+		mu.Unlock()
+		if n != 2 { // the first call makes the config known
+			return m, nil
+		}
+		wait := time.NewTimer(300 * time.Millisecond)
+		defer wait.Stop()
+		<-wait.C
+		return nil, status.Error(codes.Unavailable, "down")
+	}}
+	rec := newSDK(t, "caller")
+	config := grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "timeout": "2s"}]}`)
+	conn := dial(t, serve(t, h), append(budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every), config)...)
+	require.NoError(t, ask(begin(t, rec), conn))
+	require.NoError(t, ask(begin(t, rec), conn))
+	require.Len(t, left, 3)
+	assert.LessOrEqual(t, left[2], 1700*time.Millisecond)
+}

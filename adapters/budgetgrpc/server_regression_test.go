@@ -318,6 +318,26 @@ func TestRegression_a_panic_closes_the_purse(t *testing.T) {
 	assert.Equal(t, map[string]int64{"claimed": 2}, nonZero(rec.SDK.Totals().ClaimsSent))
 }
 
+// TestRegression_a_panic_is_the_services_own_failure, whatever calls had failed before it.
+func TestRegression_a_panic_is_the_services_own_failure(t *testing.T) {
+	var calls atomic.Int64
+	rec := newSDK(t, "callee")
+	below := dial(t, serve(t, unavailable(&calls)), budgetgrpc.DialOptions(rec.Dependency("leaf", "test"), every)...)
+	h := &handlers{call: func(ctx context.Context, _ *text) (*text, error) { panic(ask(ctx, below)) }}
+	recovers := grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (resp any, err error) {
+		defer func() {
+			if recover() != nil {
+				err = status.Error(codes.Internal, "panic")
+			}
+		}()
+		return handle(ctx, req)
+	})
+	trailer, err := exchange(t, direct(t.Context()), dial(t, serve(t, h, append([]grpc.ServerOption{recovers}, budgetgrpc.ServerOptions(rec.SDK)...)...)))
+	assert.Equal(t, codes.Internal, status.Code(err))
+	require.Len(t, trailer[otelprop.ReturnHeader], 1)
+	assert.True(t, strings.HasSuffix(trailer[otelprop.ReturnHeader][0], ".callee"), "%q", trailer)
+}
+
 func nonZero(m map[string]int64) map[string]int64 {
 	for k, v := range m {
 		if v == 0 {

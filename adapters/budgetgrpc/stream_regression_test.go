@@ -308,3 +308,26 @@ func TestRegression_A021_streams_that_never_open_leave_nothing_behind(t *testing
 	assert.Equal(t, d.Lent, d.Home, "nothing left")
 	assert.Equal(t, d.Calls*4, d.Attempts, "a stream that did not open may be opened again")
 }
+
+// TestRegression_a_stream_holds_no_place_in_the_breaker_once_it_has_begun
+func TestRegression_a_stream_holds_no_place_in_the_breaker_once_it_has_begun(t *testing.T) {
+	h := &handlers{list: func(_ *text, s grpc.ServerStream) error {
+		if err := s.SendMsg(say("0")); err != nil {
+			return err
+		}
+		<-s.Context().Done()
+		return s.Context().Err()
+	}}
+	rec := chainbudgettest.New(t, chainbudgettest.Catalog(catalog+"  narrow: {extends: test, breaker: {max_in_flight: 1}}\n"))
+	conn := dial(t, serve(t, h), budgetgrpc.DialOptions(rec.Dependency("callee", "narrow"))...)
+	ctx, cancel := context.WithCancel(begin(t, rec))
+	defer cancel()
+	s, err := conn.NewStream(ctx, &serviceDesc.Streams[0], listMethod)
+	require.NoError(t, err)
+	require.NoError(t, s.SendMsg(say("x")))
+	require.NoError(t, s.CloseSend())
+	require.NoError(t, s.RecvMsg(new(text)))
+	assert.NoError(t, ask(begin(t, rec), conn))
+	cancel()
+	assert.Equal(t, codes.Canceled, status.Code(s.RecvMsg(new(text))))
+}
