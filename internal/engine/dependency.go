@@ -25,6 +25,7 @@ type Dependency struct {
 	slug    string        // as an owner on the wire
 	inCode  atomic.Value  // profiles.Name
 	unknown bool          // the profile named in code does not exist
+	named   bool          // code names it; false = a router found it in the catalog
 	rival   profiles.Name // another profile that code names, where the catalog's pin makes that harmless
 
 	policy   atomic.Pointer[Policy] // of the newest catalog

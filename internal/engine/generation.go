@@ -100,7 +100,7 @@ func (s *SDK) Swap(c *profiles.Catalog) error {
 	for i, d := range dependencies {
 		e, err := c.Resolve(d.name, d.code())
 		switch {
-		case err != nil && !e.Pinned && d.code() != "" && !d.unknown: // otherwise nobody has a profile to lose
+		case err != nil && !e.Pinned && d.named && !d.unknown: // otherwise nobody has a profile to lose
 			problems = append(problems, err)
 		case !e.Pinned && d.rival != "":
 			problems = append(problems, twoProfiles(d.name, d.code(), d.rival))
@@ -119,7 +119,7 @@ func (s *SDK) Swap(c *profiles.Catalog) error {
 	s.process.change(c.Chain.ProcessBudget)
 	for i, d := range dependencies {
 		d.install(policies[i])
-		d.unknown = d.unknown && policies[i].profile.Name != d.code()
+		d.unknown = d.unknown && policies[i].profile.Name != d.code() && (d.code() != "" || !effective[i].Pinned)
 	}
 	s.generation.Store(next) // after the switches: whoever waits for the next one has seen those of this one
 	close(old.superseded)

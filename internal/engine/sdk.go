@@ -129,6 +129,11 @@ func (s *SDK) Warn(cause, message string, attributes ...any) {
 // pin is an error naming both. The error may come with a dependency that works: it then has a profile that makes one
 // attempt.
 func (s *SDK) Dependency(name string, inCode profiles.Name) (*Dependency, profiles.Effective, error) {
+	return s.dependency(name, inCode, true)
+}
+
+// dependency is Dependency. named says that code names it, and not only the catalog.
+func (s *SDK) dependency(name string, inCode profiles.Name, named bool) (*Dependency, profiles.Effective, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.generation.Load()
@@ -152,6 +157,7 @@ func (s *SDK) Dependency(name string, inCode profiles.Name) (*Dependency, profil
 	case err == nil:
 		err = twoProfiles(name, d.code(), inCode)
 	}
+	d.named = d.named || named
 	return d, effective, err
 }
 
@@ -172,7 +178,7 @@ func (s *SDK) ForHost(ctx context.Context, host string) *Dependency {
 	if d != nil {
 		return d
 	}
-	d, _, _ = s.Dependency(name, "")
+	d, _, _ = s.dependency(name, "", false)
 	return d
 }
 
