@@ -66,7 +66,7 @@ func from(t *testing.T, e Explanation, key string) Line {
 func TestExplanation_says_what_a_zero_stands_for(t *testing.T) {
 	got := mustLoad(t, "version: 1\nprofiles: {p: {retry: {max_attempts: 2, reserve: 0, timeout: 0s}, availability_floor: 0%}}\ndependencies: {d: {profile: p}}\n").Explain("d", "").String()
 	for key, want := range map[string]string{
-		"retry.reserve": "", "retry.attempt_timeout": "; 0s = none of its own", "retry.timeout": "; 0s = none of its own", "breaker.probe_timeout": "; 0s = open_for",
+		"retry.reserve": "", "retry.attempt_timeout": "; 0s = none of its own", "retry.timeout": "; 0s = none of its own", "breaker.probe_timeout": "; 0s = open_for, .+",
 		"breaker.consecutive_failures": "; 0 = only by the ratio", "breaker.slow_call": "; 0s = none is slow", "breaker.max_in_flight": "; 0 = no limit",
 		"process_budget": "; 0 = no limit", "chain.process_budget": "; 0 = no limit", "availability_floor": "; 0% = off", "chain.holdout": "",
 	} {
