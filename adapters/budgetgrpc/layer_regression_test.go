@@ -229,3 +229,19 @@ func TestRegression_a_profile_that_hedges_lends_over_gRPC(t *testing.T) {
 	assert.EqualValues(t, 1, d.Attempts)
 	assert.EqualValues(t, 2, d.Lent)
 }
+
+// TestRegression_a_mode_without_ownership_does_not_get_it_by_pushback: the callee's -1 says what its claim says.
+func TestRegression_a_mode_without_ownership_does_not_get_it_by_pushback(t *testing.T) {
+	for mode, want := range map[profiles.Mode]int64{profiles.ModeBudget: 4, profiles.ModeEnforce: 1} {
+		var calls atomic.Int64
+		h := &handlers{call: func(ctx context.Context, _ *text) (*text, error) {
+			calls.Add(1)
+			ownership.Overloaded(ctx)
+			return nil, down
+		}}
+		rec, callee := newSDK(t, "caller", chainbudgettest.Mode(mode)), newSDK(t, "callee")
+		conn := dial(t, serve(t, h, budgetgrpc.ServerOptions(callee.SDK)...), budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...)
+		assert.Equal(t, codes.Unavailable, status.Code(ask(begin(t, rec), conn)))
+		assert.Equal(t, want, calls.Load(), mode)
+	}
+}
