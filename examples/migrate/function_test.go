@@ -16,6 +16,7 @@ import (
 	"github.com/chainbudget/chainbudget-go/breaker"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
+	"github.com/chainbudget/chainbudget-go/examples/page"
 )
 
 var errDown = errors.New("no rates today")
@@ -55,13 +56,13 @@ type functionQuestion struct {
 	ask  func(t *testing.T, side functionSide) string
 }
 
-func measureFunctions(t *testing.T, both [2]functionSide, questions []functionQuestion) (rows []row) {
+func measureFunctions(t *testing.T, both [2]functionSide, questions []functionQuestion) (rows []page.Row) {
 	for _, q := range questions {
 		var cells [2]string
 		for i, side := range both {
 			synctest.Test(t, func(t *testing.T) { cells[i] = q.ask(t, side) })
 		}
-		rows = append(rows, row{q.what, cells[0], cells[1]})
+		rows = append(rows, page.Row{What: q.what, Before: cells[0], After: cells[1]})
 	}
 	return rows
 }
@@ -84,7 +85,7 @@ func (s functionSide) runs(t *testing.T, requests int, err error) (runs int, las
 func TestBackoffPage(t *testing.T) {
 	p := readPage(t, "backoff")
 	before := func() func(context.Context, fetch) (float64, error) { return rateWithBackoff }
-	p.compare(t, measureFunctions(t, functionSides(t, p.catalog, before, rateAfterBackoff), []functionQuestion{
+	p.Compare(t, measureFunctions(t, functionSides(t, p.Catalog, before, rateAfterBackoff), []functionQuestion{
 		{"a plain error, always: runs", func(t *testing.T, side functionSide) string {
 			runs, _ := side.runs(t, 1, errDown)
 			return fmt.Sprint(runs)
@@ -170,7 +171,7 @@ func TestGobreakerPage(t *testing.T) {
 		b := breakerOfRates()
 		return func(ctx context.Context, f fetch) (float64, error) { return rateWithGobreaker(ctx, b, f) }
 	}
-	p.compare(t, measureFunctions(t, functionSides(t, p.catalog, before, rateAfterGobreaker), []functionQuestion{
+	p.Compare(t, measureFunctions(t, functionSides(t, p.Catalog, before, rateAfterGobreaker), []functionQuestion{
 		{"200 requests, one after another, always failing: runs", func(t *testing.T, side functionSide) string {
 			runs, _ := side.runs(t, 200, errDown)
 			return fmt.Sprint(runs)

@@ -23,6 +23,7 @@ import (
 	"github.com/chainbudget/chainbudget-go/adapters/budgetgrpc"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
+	"github.com/chainbudget/chainbudget-go/examples/page"
 )
 
 // A grpcSide is one column of a page about gRPC: how services make their connections and servers.
@@ -51,25 +52,25 @@ func grpcSides(t *testing.T, catalog string, before func(string, ...grpc.DialOpt
 	}
 }
 
-func measureGRPC(t *testing.T, both [2]func() grpcSide) (rows []row) {
+func measureGRPC(t *testing.T, both [2]func() grpcSide) (rows []page.Row) {
 	for _, q := range grpcQuestions {
 		var cells [2]string
 		for i, side := range both {
 			synctest.Test(t, func(t *testing.T) { cells[i] = q.ask(t, side) })
 		}
-		rows = append(rows, row{q.what, cells[0], cells[1]})
+		rows = append(rows, page.Row{What: q.what, Before: cells[0], After: cells[1]})
 	}
 	return rows
 }
 
 func TestGRPCMiddlewarePage(t *testing.T) {
 	p := readPage(t, "grpcmiddleware")
-	p.compare(t, measureGRPC(t, grpcSides(t, p.catalog, connWithGRPCMiddleware, connAfterGRPCMiddleware)))
+	p.Compare(t, measureGRPC(t, grpcSides(t, p.Catalog, connWithGRPCMiddleware, connAfterGRPCMiddleware)))
 }
 
 func TestServiceConfigPage(t *testing.T) {
 	p := readPage(t, "serviceconfig")
-	p.compare(t, measureGRPC(t, grpcSides(t, p.catalog, connWithServiceConfig, connAfterServiceConfig)))
+	p.Compare(t, measureGRPC(t, grpcSides(t, p.Catalog, connWithServiceConfig, connAfterServiceConfig)))
 }
 
 // A pipeListener hands out connections inside the process, so that a test with both ends can be in virtual time.

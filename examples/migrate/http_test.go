@@ -17,6 +17,7 @@ import (
 	"github.com/chainbudget/chainbudget-go/adapters/budgethttp"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
+	"github.com/chainbudget/chainbudget-go/examples/page"
 )
 
 const kib, mib = 1 << 10, 1 << 20
@@ -56,25 +57,25 @@ func sides(t *testing.T, catalog string, before func(http.RoundTripper) *http.Cl
 }
 
 // measureHTTP fills the rows of a page: each question is asked of both sides, in virtual time.
-func measureHTTP(t *testing.T, both [2]func() httpSide) (rows []row) {
+func measureHTTP(t *testing.T, both [2]func() httpSide) (rows []page.Row) {
 	for _, q := range questions {
 		var cells [2]string
 		for i, side := range both {
 			synctest.Test(t, func(t *testing.T) { cells[i] = q.ask(t, side) })
 		}
-		rows = append(rows, row{q.what, cells[0], cells[1]})
+		rows = append(rows, page.Row{What: q.what, Before: cells[0], After: cells[1]})
 	}
 	return rows
 }
 
 func TestFailsafePage(t *testing.T) {
 	p := readPage(t, "failsafe")
-	p.compare(t, measureHTTP(t, sides(t, p.catalog, clientWithFailsafe, clientAfterFailsafe)))
+	p.Compare(t, measureHTTP(t, sides(t, p.Catalog, clientWithFailsafe, clientAfterFailsafe)))
 }
 
 func TestRetryablehttpPage(t *testing.T) {
 	p := readPage(t, "retryablehttp")
-	p.compare(t, measureHTTP(t, sides(t, p.catalog, clientWithRetryablehttp, clientAfterRetryablehttp)))
+	p.Compare(t, measureHTTP(t, sides(t, p.Catalog, clientWithRetryablehttp, clientAfterRetryablehttp)))
 }
 
 // A callee counts what reaches it and answers with a status. As a handler it is a service; as a RoundTripper it stands where
