@@ -318,7 +318,7 @@ func TestRegression_an_option_that_cannot_be_read(t *testing.T) {
 	bad := budgetconnect.Option{Idempotent: []string{"shop[/x"}}
 	_, err := ask(begin(t, rec), protocols[0].client(t, url, callProcedure, with(rec.Dependency("callee", "test"), bad)))
 	assert.Equal(t, connect.CodeInternal, connect.CodeOf(err))
-	assert.ErrorContains(t, err, `"shop[/x" is no pattern`)
+	assert.ErrorContains(t, err, `"shop[/x" in Idempotent is no pattern`)
 	assert.Empty(t, f.seen)
 }
 

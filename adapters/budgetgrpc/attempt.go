@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/internal/member"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
@@ -171,8 +172,8 @@ func (a *attempt) history() history {
 
 // Value implements [context.Context].
 func (a *attempt) Value(key any) any {
-	if key == baggageKey && a.member != "" {
-		return withMember(a.Parent(), a.member).Value(key)
+	if key == member.Key && a.member != "" {
+		return member.With(a.Parent(), a.member).Value(key)
 	}
 	return a.Attempt.Value(key)
 }
@@ -187,7 +188,7 @@ func (x *call) prepare(a *attempt, now time.Time) context.Context {
 	md, _ := metadata.FromOutgoingContext(parent) // a copy
 	md = x.clean(md)
 	if x.external {
-		parent = stripContext(parent) // instrumentation below would write the baggage that it finds there
+		parent = member.Strip(parent) // instrumentation below would write the baggage that it finds there
 		if lines := md[otelprop.BaggageHeader]; len(lines) > 0 {
 			if kept, _ := otelprop.StripBaggage(lines); len(kept) > 0 {
 				md[otelprop.BaggageHeader] = kept

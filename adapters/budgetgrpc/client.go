@@ -10,6 +10,7 @@ import (
 
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/internal/rpc"
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
@@ -76,7 +77,7 @@ func newClient(dep *chainbudget.Dependency, options []Option) (*client, error) {
 
 func (c *client) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	in, policy := c.dep.Enter(ctx)
-	if policy.Mode() == profiles.ModeBypass || probe(method) {
+	if policy.Mode() == profiles.ModeBypass || rpc.Probe(method) {
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
 	if err := c.refusal(ctx, in, policy); err != nil {
@@ -92,7 +93,7 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, cc *g
 
 func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	in, policy := c.dep.Enter(ctx)
-	if policy.Mode() == profiles.ModeBypass || probe(method) {
+	if policy.Mode() == profiles.ModeBypass || rpc.Probe(method) {
 		return open(ctx, desc, cc, method, opts...)
 	}
 	if err := c.refusal(ctx, in, policy); err != nil {

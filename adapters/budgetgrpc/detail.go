@@ -1,23 +1,14 @@
 package budgetgrpc
 
 import (
-	"math"
-	"strconv"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/chainbudget/chainbudget-go/otelprop"
 )
-
-// pushbackKey is the trailer by which a gRPC server says when to ask again (gRFC A6).
-const pushbackKey = "grpc-retry-pushback-ms"
-
-// noRetry is its value for never.
-const noRetry = "-1"
 
 // maxDetails is how many details of a status are looked at.
 const maxDetails = 64
@@ -61,20 +52,4 @@ func retryInfo(p *spb.Status) (hint time.Duration, ok bool) {
 		}
 	}
 	return hint, ok
-}
-
-// pushback reads the trailer. A value that is negative or no number, or more than one, asks for no retry.
-func pushback(trailer metadata.MD) (hint time.Duration, ok, never bool) {
-	values := trailer[pushbackKey]
-	if len(values) == 0 {
-		return 0, false, false
-	}
-	millis, err := strconv.Atoi(values[0])
-	if len(values) > 1 || err != nil || millis < 0 {
-		return 0, false, true
-	}
-	if int64(millis) > math.MaxInt64/int64(time.Millisecond) {
-		return math.MaxInt64, true, false
-	}
-	return time.Duration(millis) * time.Millisecond, true, false
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/chainbudget/chainbudget-go/internal/rpc"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 )
 
@@ -64,7 +65,7 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("RetryInfo: %v, %v", hint, ok)
 		}
 		values := []string{first, second}[:max(0, min(n, 2))]
-		hint, ok, never := pushback(metadata.MD{pushbackKey: values})
+		hint, ok, never := rpc.Pushback(values)
 		if hint < 0 || ok && never || never && hint != 0 || len(values) == 2 && !never || len(values) == 0 && (ok || never) {
 			t.Errorf("pushback %q: %v, %v, %v", values, hint, ok, never)
 		}

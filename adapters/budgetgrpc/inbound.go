@@ -18,6 +18,7 @@ import (
 
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/internal/rpc"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
 	"github.com/chainbudget/chainbudget-go/profiles"
@@ -69,7 +70,7 @@ func (in *inbound) Operation() string { return in.method }
 // outcome describes the answer by its code.
 func (in *inbound) outcome() engine.Answer {
 	return engine.Answer{
-		Failed:   in.Generation().Local().Failure(meaningOf(in.code).status),
+		Failed:   in.Generation().Local().Failure(rpc.MeaningOf(uint32(in.code)).Status),
 		Rejected: in.code == codes.Unavailable || in.code == codes.ResourceExhausted,
 	}
 }
@@ -98,7 +99,7 @@ func (in *inbound) answer(ctx context.Context, err error, trailer metadata.MD, s
 	never := answer.Failed && in.Generation().Mode() == profiles.ModeEnforce &&
 		(verdict.Claim == ownership.ClaimUnclaimed || verdict.Claim == ownership.ClaimStop)
 	// What somebody else's trailer said about when to ask again is about that call. Two values mean never.
-	never = never || answer.Failed && verdict.Depth > 0 && len(trailer[pushbackKey]) > 0
+	never = never || answer.Failed && verdict.Depth > 0 && len(trailer[rpc.PushbackKey]) > 0
 	r := reply{line: line, never: never}
 	if st.Code() != codes.OK {
 		r.status = cleaned(st.Proto(), answer.Failed && verdict.Depth > 0)
@@ -211,7 +212,7 @@ func (r *reply) trailer() metadata.MD {
 		md[otelprop.ReturnHeader] = []string{r.line}
 	}
 	if r.never {
-		md[pushbackKey] = []string{noRetry}
+		md[rpc.PushbackKey] = []string{rpc.NoRetry}
 	}
 	return md
 }

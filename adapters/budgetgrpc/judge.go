@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/internal/rpc"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
 )
@@ -29,7 +30,7 @@ func (x *call) judge(a *attempt, err error) {
 	}
 	if err == nil {
 		x.takeReturn(a, nil)
-		x.Result.Status = meaningOf(codes.OK).status
+		x.Result.Status = rpc.MeaningOf(uint32(codes.OK)).Status
 		return
 	}
 	st := status.Convert(err)
@@ -74,7 +75,7 @@ func (x *call) judgeError(a *attempt, st *status.Status, below history) {
 		}
 		return
 	}
-	m := meaningOf(code)
+	m := rpc.MeaningOf(uint32(code))
 	switch {
 	case code == codes.Canceled: // the connection was closed here, or the stream there
 		r.Excluded, r.Unsent = true, unsent
@@ -91,17 +92,17 @@ func (x *call) judgeError(a *attempt, st *status.Status, below history) {
 		r.Failed, r.Excluded, r.Unsent = true, true, unsent
 	default:
 		r.Failed = true
-		r.Excluded = m.status < 500
-		r.Retryable = m.passing && x.Policy().Profile().Retry.RetryStatus(m.status) && code != codes.ResourceExhausted && x.allows(code)
+		r.Excluded = m.Status < 500
+		r.Retryable = m.Passing && x.Policy().Profile().Retry.RetryStatus(m.Status) && code != codes.ResourceExhausted && x.allows(code)
 	}
 }
 
 // judgeAnswer says what an answer means that is no success.
 func (x *call) judgeAnswer(a *attempt, st *status.Status, p *spb.Status) {
 	r, code := &x.Result, st.Code()
-	m := meaningOf(code)
-	r.Status = m.status
-	hint, hinted, never := pushback(a.trailer)
+	m := rpc.MeaningOf(uint32(code))
+	r.Status = m.Status
+	hint, hinted, never := rpc.Pushback(a.trailer[rpc.PushbackKey])
 	if info, ok := retryInfo(p); ok {
 		hint, hinted = max(hint, info), true
 	}
@@ -109,11 +110,11 @@ func (x *call) judgeAnswer(a *attempt, st *status.Status, p *spb.Status) {
 	// Where the claim says as much, it is the claim that decides, by the mode.
 	claimed := r.HasReturn && (r.Return.Claim == ownership.ClaimUnclaimed || r.Return.Claim == ownership.ClaimStop)
 	r.Pushback = never && !claimed
-	r.Retryable = m.passing && x.Policy().Profile().Retry.RetryStatus(m.status) && x.allows(code) &&
+	r.Retryable = m.Passing && x.Policy().Profile().Retry.RetryStatus(m.Status) && x.allows(code) &&
 		(code != codes.ResourceExhausted || r.HasHint)
 	r.Throttled = code == codes.ResourceExhausted
-	r.Failed = m.status >= 500 || r.Throttled || r.Retryable
-	r.Excluded = m.status < 500
+	r.Failed = m.Status >= 500 || r.Throttled || r.Retryable
+	r.Excluded = m.Status < 500
 	if code == codes.DeadlineExceeded && x.overdue() {
 		r.Retryable = false
 	}

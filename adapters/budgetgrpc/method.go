@@ -1,7 +1,6 @@
 package budgetgrpc
 
 import (
-	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/internal/rpc"
 )
 
 // methods remembers what is known about the methods that a client calls. The zero value is ready to use.
@@ -37,7 +37,7 @@ func (m *methods) of(method string, s *settings) *methodInfo {
 	}
 	info := &methodInfo{
 		shape:      max(engine.HashString(engine.HashSeed, method), 1),
-		idempotent: listed(method, s.idempotent) || declaredIdempotent(method),
+		idempotent: rpc.Listed(method, s.idempotent) || declaredIdempotent(method),
 	}
 	info.limit, info.limited = s.limits.of(method)
 	if m.count.Load() < maxMethods {
@@ -46,16 +46,6 @@ func (m *methods) of(method string, s *settings) *methodInfo {
 		}
 	}
 	return info
-}
-
-// listed reports whether a method matches one of the patterns.
-func listed(method string, patterns []string) bool {
-	for _, p := range patterns {
-		if ok, _ := path.Match(p, method); ok {
-			return true
-		}
-	}
-	return false
 }
 
 // declaredIdempotent reports whether the method's own definition, linked into the program, says that it may run twice.

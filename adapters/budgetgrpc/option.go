@@ -3,11 +3,11 @@ package budgetgrpc
 import (
 	"errors"
 	"fmt"
-	"path"
 
 	"google.golang.org/grpc"
 
 	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/internal/rpc"
 )
 
 // Option says what is special about a client or a server. The zero value says nothing; several add up.
@@ -43,12 +43,10 @@ func read(options []Option) (settings, error) {
 	)
 	for _, o := range options {
 		s.entry = s.entry || o.Entry
-		for _, pattern := range o.Idempotent {
-			if pattern == "" || pattern[0] != '/' {
-				pattern = "/" + pattern
-			}
-			if _, err := path.Match(pattern, ""); err != nil || pattern == "/" {
-				problems = append(problems, fmt.Errorf("%.128q in Idempotent is no pattern: write a method such as \"/shop.Catalog/Get*\"", pattern[1:]))
+		for _, text := range o.Idempotent {
+			pattern, err := rpc.Pattern(text)
+			if err != nil {
+				problems = append(problems, err)
 				continue
 			}
 			s.idempotent = append(s.idempotent, pattern)

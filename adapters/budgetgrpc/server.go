@@ -7,12 +7,13 @@ import (
 	"net/url"
 	"time"
 
-	"go.opentelemetry.io/otel/baggage"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/internal/member"
+	"github.com/chainbudget/chainbudget-go/internal/rpc"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
@@ -41,7 +42,7 @@ func UnaryServerInterceptor(sdk *chainbudget.SDK, options ...Option) grpc.UnaryS
 			return handle(ctx, req)
 		}
 		generation := s.sdk.Generation()
-		if probe(info.FullMethod) || generation.Mode() == profiles.ModeBypass {
+		if rpc.Probe(info.FullMethod) || generation.Mode() == profiles.ModeBypass {
 			return handle(plainContext(ctx), req)
 		}
 		in := &inbound{sdk: s.sdk, method: info.FullMethod}
@@ -76,7 +77,7 @@ func StreamServerInterceptor(sdk *chainbudget.SDK, options ...Option) grpc.Strea
 			return handle(srv, stream)
 		}
 		generation := s.sdk.Generation()
-		if probe(info.FullMethod) || generation.Mode() == profiles.ModeBypass {
+		if rpc.Probe(info.FullMethod) || generation.Mode() == profiles.ModeBypass {
 			return handle(srv, &serverStream{ServerStream: stream, ctx: plainContext(ctx)})
 		}
 		in := &inbound{sdk: s.sdk, method: info.FullMethod}
@@ -139,7 +140,7 @@ func (s *server) arrive(in *inbound, ctx context.Context, g *engine.Generation) 
 	s.sdk.Arrive(&in.Inbound, arrival)
 	in.Route = in
 	in.Idempotent = request != nil && g.Local().IdempotentRequest(request)
-	ctx = stripContext(ctx)
+	ctx = member.Strip(ctx)
 	cancel := context.CancelFunc(nothing)
 	if limit := arrival.Wire.Timeout; limit > 0 && !s.entry && arrival.Wire.Direct && g.Catalog().Chain.Deadlines == profiles.DeadlinesPropagate {
 		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > limit {
@@ -176,13 +177,10 @@ func (s *server) arrival(ctx context.Context, md metadata.MD, r *http.Request, g
 		}
 		return engine.Arrival{Generation: g, Entry: true, Budget: budget}
 	}
-	a := engine.Arrival{Generation: g, Foreign: above(md["x-envoy-attempt-count"], 1) || above(md["grpc-previous-rpc-attempts"], 0)}
+	a := engine.Arrival{Generation: g, Foreign: rpc.Above(md["x-envoy-attempt-count"], 1) || rpc.Above(md["grpc-previous-rpc-attempts"], 0)}
 	lines := md[otelprop.BaggageHeader]
 	if len(lines) == 0 {
-		// Something further out may have taken the metadata and kept the baggage in the context.
-		if m := baggage.FromContext(ctx).Member(otelprop.MemberKey); m.Key() != "" {
-			lines = []string{otelprop.MemberKey + "=" + m.Value()}
-		}
+		lines = member.Line(ctx) // something further out may have taken the metadata and kept the baggage in the context
 	}
 	a.Wire, a.Rejects = otelprop.ReadRequest(lines, md[otelprop.RequestHeader], chain.MaxBudget)
 	return a
@@ -190,7 +188,7 @@ func (s *server) arrival(ctx context.Context, md metadata.MD, r *http.Request, g
 
 // plainContext is the context of a request that the SDK has no part in, without what it brought of ours.
 func plainContext(ctx context.Context) context.Context {
-	ctx = stripContext(ctx)
+	ctx = member.Strip(ctx)
 	if md := incoming(ctx); md != nil {
 		ctx = metadata.NewIncomingContext(ctx, stripped(md))
 	}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/chainbudget/chainbudget-go/internal/ctxkey"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 )
 
@@ -60,7 +61,7 @@ func (s ownTrailers) SetTrailer(md metadata.MD) error {
 }
 
 // streamKey is the key under which gRPC looks for the transport's stream.
-var streamKey = keyOf(func(ctx context.Context) { grpc.ServerTransportStreamFromContext(ctx) })
+var streamKey = ctxkey.Of(func(ctx context.Context) { grpc.ServerTransportStreamFromContext(ctx) })
 
 // settingTrailer reports whether grpc.SetTrailer asks for the transport's stream. Others must get the stream itself: what
 // sets or asks for compressors takes no other type.

@@ -13,7 +13,7 @@ func Pattern(text string) (string, error) {
 		pattern = "/" + pattern
 	}
 	if _, err := path.Match(pattern, ""); err != nil || pattern == "/" {
-		return "", fmt.Errorf("Idempotent: %.128q is no pattern: write a method such as \"/shop.Catalog/Get*\"", text)
+		return "", fmt.Errorf("%.128q in Idempotent is no pattern: write a method such as \"/shop.Catalog/Get*\"", pattern[1:])
 	}
 	return pattern, nil
 }
