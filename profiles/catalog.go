@@ -9,6 +9,7 @@ import (
 
 // Catalog is what one loaded file or folder says, together with the built-in profiles. It is immutable: its maps, slices and pointers are
 // shared with everybody who reads it and must not be changed. All methods may be called concurrently.
+// A nil Catalog is the embedded one.
 type Catalog struct {
 	// Source is the name that the catalog was loaded under.
 	Source string
@@ -81,11 +82,20 @@ type Effective struct {
 	RetriesDisabled bool // by an override
 }
 
+// orBuiltin makes the embedded catalog of a nil one, which is what stands beside an error of the loader.
+func (c *Catalog) orBuiltin() *Catalog {
+	if c == nil {
+		return Builtin()
+	}
+	return c
+}
+
 // Resolve returns what holds for the dependency when code names the profile inCode. A profile pinned in the catalog wins,
 // whatever code says. Without a pin the profile from code is used, also for a dependency that the catalog does not
 // know. A name that does not exist, in code or nowhere at all, is an [*UnknownProfileError]; the Effective is usable
 // even then: it has the pinned profile, or [NoRetry].
 func (c *Catalog) Resolve(dependency string, inCode Name) (Effective, error) {
+	c = c.orBuiltin()
 	e := Effective{
 		Dependency: dependency, InCode: inCode, Mode: c.Chain.Mode,
 		RetriesDisabled: c.Overrides.RetriesDisabled || c.Overrides.Dependencies[dependency],
@@ -122,16 +132,18 @@ func (c *Catalog) Resolve(dependency string, inCode Name) (Effective, error) {
 
 // ProfileNames returns the names of all profiles, sorted. The slice is the caller's own.
 func (c *Catalog) ProfileNames() []Name {
+	c = c.orBuiltin()
 	return slices.Sorted(maps.Keys(c.Profiles))
 }
 
 // Service returns what the catalog says about a service; nil, which every method of [Service] accepts, if it says
 // nothing.
-func (c *Catalog) Service(name string) *Service { return c.Services[name] }
+func (c *Catalog) Service(name string) *Service { return c.orBuiltin().Services[name] }
 
 // Serves returns the names of the dependencies that the service is to others: its own name, unless the catalog lists
 // others. Do not change the slice.
 func (c *Catalog) Serves(service string) []string {
+	c = c.orBuiltin()
 	if s := c.Services[service]; s != nil && len(s.Serves) > 0 {
 		return s.Serves
 	}

@@ -182,6 +182,24 @@ overrides: {dependencies: {pinned: {retries: disabled}, only-code-knows: {retrie
 	require.Equal(t, ModeEnforce, got.Mode)
 }
 
+// TestCatalog_nil_is_the_embedded_one: it is what the loader returns beside an error, and nothing panics.
+func TestCatalog_nil_is_the_embedded_one(t *testing.T) {
+	var none *Catalog
+	e, err := none.Resolve("payments", ReadHeavy)
+	require.NoError(t, err)
+	require.Equal(t, ReadHeavy, e.Profile.Name)
+	require.Equal(t, Builtin().Digest(), none.Digest())
+	require.Equal(t, Builtin().ProfileNames(), none.ProfileNames())
+	require.Equal(t, Builtin().Explain("payments", ReadHeavy), none.Explain("payments", ReadHeavy))
+	require.Empty(t, Diff(none, Builtin()))
+	require.Empty(t, Diff(Builtin(), none))
+	require.Nil(t, none.Service("checkout"))
+	require.Equal(t, []string{"checkout"}, none.Serves("checkout"))
+	require.True(t, none.Internal("payments"))
+	_, ok := none.DependencyForHost("payments")
+	require.False(t, ok)
+}
+
 func TestOverrides_whole(t *testing.T) {
 	c := mustLoad(t, "version: 1\noverrides: {retries: disabled}\n")
 	e, err := c.Resolve("any", ReadHeavy)

@@ -21,6 +21,7 @@ type Change struct {
 // computed from all settings that have a part in it, and stands beside one of them that changed. The order is fixed.
 // There are no changes if, and only if, both catalogs have the same [Catalog.Digest].
 func Diff(old, new *Catalog) []Change {
+	old, new = old.orBuiltin(), new.orBuiltin()
 	d := differ{before: old, after: new}
 	d.chain()
 	d.overrides()

@@ -22,7 +22,7 @@ func (p *Profile) Digest() string {
 // Digest returns 8 lower-case hex digits that stand for everything that holds under the catalog, the built-in profiles
 // included: two catalogs that mean the same have the same one, however many files they are made of and in whatever order
 // and spelling. [Catalog.Source] is not part of it. It is computed on each call.
-func (c *Catalog) Digest() string { return digest(c.canonical()) }
+func (c *Catalog) Digest() string { return digest(c.orBuiltin().canonical()) }
 
 func digest(canonical string) string {
 	sum := sha256.Sum256([]byte(canonical))

@@ -25,6 +25,7 @@ type Line struct {
 // the schema's default. Names that do not exist are explained as well: what is used in their place is in the line
 // "profile". Modes and switches that the environment sets are not known here.
 func (c *Catalog) Explain(dependency string, inCode Name) Explanation {
+	c = c.orBuiltin()
 	effective, err := c.Resolve(dependency, inCode)
 	e := Explanation{Dependency: dependency}
 	add := func(key, value, from string) { e.Lines = append(e.Lines, Line{Key: key, Value: value, From: from}) }

@@ -193,6 +193,7 @@ func splitHost(s string) (host, port string, ok bool) {
 // before one without, an exact one before "*.suffix", and the longest suffix wins. Case does not matter. It allocates
 // nothing for a name of DNS.
 func (c *Catalog) DependencyForHost(host string) (dependency string, ok bool) {
+	c = c.orBuiltin()
 	if c.hosts.exact == nil && c.hosts.suffix == nil {
 		return "", false
 	}
@@ -215,6 +216,7 @@ func (c *Catalog) DependencyForHost(host string) (dependency string, ok bool) {
 // .svc, .cluster.local or .internal, or a loopback or private address. An empty or unreadable host is not internal. It
 // allocates nothing for lower-case names and addresses.
 func (c *Catalog) Internal(host string) bool {
+	c = c.orBuiltin()
 	name, port, ok := splitHost(host)
 	if !ok {
 		return false

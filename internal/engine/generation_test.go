@@ -98,9 +98,15 @@ func TestSwap_refuses_what_leaves_a_dependency_without_a_profile(t *testing.T) {
 	_, _, err = s.Dependency("typo", "ownn")
 	require.Error(t, err)
 
+	right, _, err := s.Dependency("typo", "own")
+	require.NoError(t, err, "a name that does not exist claims nothing")
+	assert.EqualValues(t, "own", right.Policy().profile.Name)
+	_, _, err = s.Dependency("lost", "ownn")
+	require.Error(t, err)
+
 	err = s.Swap(catalogOf(t, "dependencies: {pinned: {profile: read-heavy}}"))
 	require.ErrorContains(t, err, `dependency "plain" uses the unknown profile "own"`)
-	assert.NotContains(t, err.Error(), "typo", "it had none before")
+	assert.NotContains(t, err.Error(), "lost", "it had none before")
 	err = s.Swap(catalogOf(t, has))
 	require.ErrorContains(t, err, `"pinned" is named with profile "own" and with profile "twin"`)
 	assert.EqualValues(t, 1, s.Generation().Number())

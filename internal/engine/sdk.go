@@ -145,8 +145,9 @@ func (s *SDK) dependency(name string, inCode profiles.Name, named bool) (*Depend
 		d.unknown = err != nil
 		s.deps[name] = d
 	case inCode == "" || inCode == d.code():
-	case d.code() == "" && err == nil:
-		// A router met the host before any code named a profile. What it counted so far stays with it.
+	case err == nil && (d.code() == "" || d.unknown):
+		// A router met the host before any code named a profile, or the name given before does not exist. What was counted
+		// so far stays with it.
 		d.inCode.Store(inCode)
 		d.unknown = false
 		p := newPolicy(g, d, effective)
