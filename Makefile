@@ -19,6 +19,7 @@ FUZZTIME  ?= 30s
 BENCH     ?=
 BENCHFLAGS ?= -benchmem -timeout=30m
 DEMOFLAGS ?=
+SOAKTIME  ?= 5m
 
 STATICCHECK := $(CURDIR)/.bin/staticcheck
 CADDY       := $(CURDIR)/.bin/caddy
@@ -156,6 +157,11 @@ bench: ## Measure the cost against other libraries, as ratios of one run (BENCH=
 	else
 		go run ./compare
 	fi
+
+.PHONY: soak
+soak: ## Send requests with faults of every kind down a chain of HTTP, gRPC and connect hops for SOAKTIME (5m)
+	@cd examples
+	go test $(TESTFLAGS) -timeout 0 -run '^TestSoak$$' -v ./mixed -args -soak=$(SOAKTIME) -workers=48
 
 .PHONY: mutants
 mutants: ## Break each guarded invariant in a copy and demand that its test goes red

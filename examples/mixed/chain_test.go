@@ -43,14 +43,14 @@ var errDown = errors.New("down")
 func leafAttempts(t *testing.T, o order, d int, r rules) int {
 	t.Helper()
 	var attempts atomic.Int64
-	address := o.at(d).serve(t, r.sdk(t, fmt.Sprintf("hop%d", d)).SDK, false, func(context.Context) error {
+	address := o.at(d).serve(t, nil, r.sdk(t, fmt.Sprintf("hop%d", d)).SDK, false, func(context.Context) error {
 		attempts.Add(1)
 		return errDown
 	})
 	for i := d - 1; i >= 0; i-- {
 		sdk := r.sdk(t, fmt.Sprintf("hop%d", i))
 		next := o.at(i+1).dial(t, address, sdk.Dependency(fmt.Sprintf("hop%d", i+1), "table"))
-		address = o.at(i).serve(t, sdk.SDK, i == 0, next)
+		address = o.at(i).serve(t, nil, sdk.SDK, i == 0, next)
 	}
 	if err := o.at(0).dial(t, address, nil)(t.Context()); err == nil {
 		t.Error("the request succeeded")
@@ -114,14 +114,14 @@ func testDrops(t *testing.T, o order) {
 		const names = "ABCD"
 		var calls [4]atomic.Int64 // by hop
 		r := rules{budget: 3, orphanBudget: c.orphan, maxAttempts: 2}
-		address := o.at(3).serve(t, r.sdk(t, "D").SDK, false, func(context.Context) error {
+		address := o.at(3).serve(t, nil, r.sdk(t, "D").SDK, false, func(context.Context) error {
 			calls[3].Add(1)
 			return errDown
 		})
 		for hop := 2; hop >= 0; hop-- {
 			sdk := r.sdk(t, names[hop:hop+1])
 			next := o.at(hop+1).dial(t, address, sdk.Dependency(names[hop+1:hop+2], "table"))
-			address = o.at(hop).serve(t, sdk.SDK, hop == 0, func(ctx context.Context) error {
+			address = o.at(hop).serve(t, nil, sdk.SDK, hop == 0, func(ctx context.Context) error {
 				calls[hop].Add(1)
 				if strings.Contains(c.drops, names[hop:hop+1]) {
 					ctx = context.Background()

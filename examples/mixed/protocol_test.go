@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -32,8 +34,9 @@ type ask func(context.Context) error
 // protocol is what a hop speaks to its callers.
 type protocol struct {
 	name string
-	// serve runs a service until the test ends, and returns its address. handle is the user's code.
-	serve func(t *testing.T, sdk *chainbudget.SDK, entry bool, handle ask) (address string)
+	// serve runs a service until the test ends, and returns its address. handle is the user's code, d what requests pass
+	// before they come to the SDK: nil = nothing.
+	serve func(t *testing.T, d *door, sdk *chainbudget.SDK, entry bool, handle ask) (address string)
 	// dial makes calls of a service, as those of a dependency; with nil as those of somebody without the SDK.
 	dial func(t *testing.T, address string, dep *chainbudget.Dependency) ask
 }
@@ -53,12 +56,12 @@ const procedure = "/mixed.Chain/Call"
 
 type text = wrapperspb.StringValue
 
-func serveHTTP(t *testing.T, sdk *chainbudget.SDK, entry bool, handle ask) string {
+func serveHTTP(t *testing.T, d *door, sdk *chainbudget.SDK, entry bool, handle ask) string {
 	var options []budgethttp.HandlerOption
 	if entry {
 		options = append(options, budgethttp.Entry())
 	}
-	return listen(t, budgethttp.NewHandler(budgethttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+	return listen(t, d, budgethttp.NewHandler(budgethttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		err := handle(r.Context())
 		switch denied := (*chainbudget.DeniedError)(nil); {
 		case err == nil:
@@ -79,8 +82,12 @@ func (e *httpError) Unwrap() error   { return e.error }
 func (e *httpError) HTTPStatus() int { return http.StatusServiceUnavailable }
 
 // listen serves HTTP/1 and cleartext HTTP/2.
-func listen(t *testing.T, h http.Handler) string {
-	s := httptest.NewUnstartedServer(h)
+func listen(t *testing.T, d *door, h http.Handler) string {
+	s := httptest.NewUnstartedServer(d.outside(h))
+	s.Listener = d.listener(s.Listener)
+	if d != nil { // which panics on purpose, and net/http writes each down
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	}
 	s.Config.Protocols = new(http.Protocols)
 	s.Config.Protocols.SetHTTP1(true)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
@@ -90,13 +97,16 @@ func listen(t *testing.T, h http.Handler) string {
 }
 
 func dialHTTP(t *testing.T, address string, dep *chainbudget.Dependency) ask {
-	pool := &http.Transport{}
+	pool := &http.Transport{MaxIdleConnsPerHost: 256} // else a soak runs out of ports
 	t.Cleanup(pool.CloseIdleConnections)
 	client := &http.Client{Transport: budgethttp.NewTransport(pool, dep)}
 	return func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+procedure, nil)
 		if err != nil {
 			return err
+		}
+		if tag := tagOf(ctx); tag != "" {
+			req.Header.Set(tagHeader, tag)
 		}
 		resp, err := client.Do(req)
 		if err != nil {
@@ -117,12 +127,13 @@ func dialHTTP(t *testing.T, address string, dep *chainbudget.Dependency) ask {
 	}
 }
 
-func serveGRPC(t *testing.T, sdk *chainbudget.SDK, entry bool, handle ask) string {
+func serveGRPC(t *testing.T, d *door, sdk *chainbudget.SDK, entry bool, handle ask) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := grpc.NewServer(budgetgrpc.ServerOptions(sdk, budgetgrpc.Option{Entry: entry})...)
+	l = d.listener(l)
+	s := grpc.NewServer(append(d.interceptors(), budgetgrpc.ServerOptions(sdk, budgetgrpc.Option{Entry: entry})...)...)
 	s.RegisterService(&grpc.ServiceDesc{ServiceName: "mixed.Chain", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
 		MethodName: "Call",
 		Handler: func(srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
@@ -166,10 +177,15 @@ func dialGRPC(t *testing.T, address string, dep *chainbudget.Dependency) ask {
 			t.Error(err)
 		}
 	})
-	return func(ctx context.Context) error { return conn.Invoke(ctx, procedure, new(text), new(text)) }
+	return func(ctx context.Context) error {
+		if tag := tagOf(ctx); tag != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, tagHeader, tag)
+		}
+		return conn.Invoke(ctx, procedure, new(text), new(text))
+	}
 }
 
-func serveConnect(t *testing.T, sdk *chainbudget.SDK, entry bool, handle ask) string {
+func serveConnect(t *testing.T, d *door, sdk *chainbudget.SDK, entry bool, handle ask) string {
 	mux := http.NewServeMux()
 	mux.Handle(procedure, connect.NewUnaryHandler(procedure, func(ctx context.Context, req *connect.Request[text]) (*connect.Response[text], error) {
 		if err := handle(ctx); err != nil {
@@ -177,7 +193,7 @@ func serveConnect(t *testing.T, sdk *chainbudget.SDK, entry bool, handle ask) st
 		}
 		return connect.NewResponse(req.Msg), nil
 	}, connect.WithInterceptors(budgetconnect.NewHandlerInterceptor(sdk, budgetconnect.Option{Entry: entry}))))
-	return listen(t, mux)
+	return listen(t, d, mux)
 }
 
 func dialConnect(options ...connect.ClientOption) func(*testing.T, string, *chainbudget.Dependency) ask {
@@ -189,7 +205,11 @@ func dialConnect(options ...connect.ClientOption) func(*testing.T, string, *chai
 		client := connect.NewClient[text, text](&http.Client{Transport: pool}, "http://"+address+procedure,
 			append(options[:len(options):len(options)], connect.WithInterceptors(interceptor))...)
 		return func(ctx context.Context) error {
-			_, err := client.CallUnary(ctx, connect.NewRequest(new(text)))
+			req := connect.NewRequest(new(text))
+			if tag := tagOf(ctx); tag != "" {
+				req.Header().Set(tagHeader, tag)
+			}
+			_, err := client.CallUnary(ctx, req)
 			return err
 		}
 	}
