@@ -174,7 +174,7 @@ func (d *Dependency) BudgetLevel() float64 {
 }
 
 // theBucket returns the bucket for such a budget, nil for none.
-func (d *Dependency) theBucket(s profiles.Budget) *bucket {
+func (d *Dependency) theBucket(s profiles.Budget, late bool) *bucket {
 	if !s.Enabled() {
 		return nil
 	}
@@ -184,7 +184,7 @@ func (d *Dependency) theBucket(s profiles.Budget) *bucket {
 		if b.fits(s) {
 			return b
 		}
-		if fresh := newBucket(s); place.CompareAndSwap(b, fresh) {
+		if fresh := newBucket(s); late || place.CompareAndSwap(b, fresh) {
 			return fresh
 		}
 	}

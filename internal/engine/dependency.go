@@ -49,7 +49,7 @@ func newDependency(g *Generation, name string, inCode profiles.Name, e profiles.
 	d := &Dependency{sdk: g.sdk, name: name, slug: otelprop.Slug(name, otelprop.MaxEntry)}
 	d.inCode.Store(inCode)
 	d.floor.window = rolling.NewWindow(floorWindow)
-	d.install(newPolicy(g, d, e))
+	d.install(newPolicy(g, d, e, false))
 	if d.sdk.shared {
 		d.tally.Store(newTally(d))
 	}

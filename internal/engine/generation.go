@@ -78,7 +78,7 @@ func (g *Generation) policy(d *Dependency) *Policy {
 	}
 	// The dependency is younger than the generation. The error was told to whoever made it.
 	e, _ := g.catalog.Resolve(d.name, d.code())
-	p, _ := g.policies.LoadOrStore(d, newPolicy(g, d, e))
+	p, _ := g.policies.LoadOrStore(d, newPolicy(g, d, e, true))
 	return p.(*Policy)
 }
 
@@ -113,7 +113,7 @@ func (s *SDK) Swap(c *profiles.Catalog) error {
 	policies := make([]*Policy, len(dependencies))
 	for i, d := range dependencies {
 		old.policies.Store(d, d.policy.Load())
-		policies[i] = newPolicy(next, d, effective[i])
+		policies[i] = newPolicy(next, d, effective[i], false)
 		next.policies.Store(d, policies[i])
 	}
 	s.process.change(c.Chain.ProcessBudget)

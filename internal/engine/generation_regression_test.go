@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -32,4 +34,24 @@ func TestRegression_a_pinned_dependency_keeps_its_profile(t *testing.T) {
 	require.NotNil(t, s.ForHost(context.Background(), "ledger.internal"))
 	require.NoError(t, s.Swap(bare))
 	assert.Nil(t, s.ForHost(context.Background(), "ledger.internal"))
+}
+
+// A request of an older catalog that is the first of its catalog to call a dependency gets what it needs beside what counts
+// by the newest, which goes on counting.
+func TestRegression_a_late_request_puts_no_state_aside(t *testing.T) {
+	const text = "profiles: {p: {extends: no-retry, adaptive_throttle: {k: 2, window: %s}, budget: {kind: reserve, ratio: 10%%, ttl: %[1]s}}}\ndependencies: {d: {profile: p}}"
+	s := new(SDK)
+	s.Init(Config{Service: "checkout", Catalog: catalogOf(t, fmt.Sprintf(text, "10s"))})
+	old := s.Generation()
+	require.NoError(t, s.Swap(catalogOf(t, fmt.Sprintf(text, "20s"))))
+	d, _, err := s.Dependency("d", "")
+	require.NoError(t, err)
+	before := d.Policy()
+	before.throttle.asked(time.Now())
+	late := old.policy(d)
+	assert.NotSame(t, before.throttle, late.throttle)
+	assert.Same(t, late, old.policy(d), "all requests of one catalog share")
+	require.NoError(t, s.Swap(catalogOf(t, "chain: {budget: 2}\n"+fmt.Sprintf(text, "20s"))))
+	assert.Same(t, before.throttle, d.Policy().throttle)
+	assert.Same(t, before.bucket, d.Policy().bucket)
 }

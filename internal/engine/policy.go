@@ -38,8 +38,9 @@ type hostVerdict struct {
 	external bool
 }
 
-// newPolicy is called with the SDK's lock held, or before anybody knows d.
-func newPolicy(g *Generation, d *Dependency, e profiles.Effective) *Policy {
+// newPolicy is called with the SDK's lock held, or before anybody knows d; or late, for requests of an older catalog. What
+// counts for a late one is what counts by the newest, or else its own: the newest's is not put aside for it.
+func newPolicy(g *Generation, d *Dependency, e profiles.Effective, late bool) *Policy {
 	p := &Policy{
 		dep: d, generation: g, profile: e.Profile,
 		params:   otelprop.NewParams(g.sdk.callerSlug, string(e.Profile.Name), e.Profile.Digest()),
@@ -58,8 +59,8 @@ func newPolicy(g *Generation, d *Dependency, e profiles.Effective) *Policy {
 	if e.Profile.Breaker.Enabled() {
 		p.breaker = d.theBreaker(breakerOf(e.Profile))
 	}
-	p.bucket = d.theBucket(e.Profile.Budget)
-	p.throttle = d.theThrottle(e.Profile.Throttle)
+	p.bucket = d.theBucket(e.Profile.Budget, late)
+	p.throttle = d.theThrottle(e.Profile.Throttle, late)
 	p.pacer = g.sdk.pacerOf(e.Profile)
 	return p
 }

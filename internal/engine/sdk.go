@@ -150,7 +150,7 @@ func (s *SDK) dependency(name string, inCode profiles.Name, named bool) (*Depend
 		// so far stays with it.
 		d.inCode.Store(inCode)
 		d.unknown = false
-		p := newPolicy(g, d, effective)
+		p := newPolicy(g, d, effective, false)
 		g.policies.Store(d, p)
 		d.install(p)
 	case effective.Pinned:

@@ -18,7 +18,7 @@ type throttle struct {
 }
 
 // theThrottle returns the throttle for such settings, nil for none.
-func (d *Dependency) theThrottle(s profiles.Throttle) *throttle {
+func (d *Dependency) theThrottle(s profiles.Throttle, late bool) *throttle {
 	if !s.Enabled() {
 		return nil
 	}
@@ -27,7 +27,7 @@ func (d *Dependency) theThrottle(s profiles.Throttle) *throttle {
 		if t != nil && t.span == s.Window {
 			return t
 		}
-		if fresh := (&throttle{span: s.Window, window: rolling.NewWindow(s.Window)}); d.throttle.CompareAndSwap(t, fresh) {
+		if fresh := (&throttle{span: s.Window, window: rolling.NewWindow(s.Window)}); late || d.throttle.CompareAndSwap(t, fresh) {
 			return fresh
 		}
 	}

@@ -157,7 +157,7 @@ func TestThrottle_off_counts_nothing(t *testing.T) {
 	var off *throttle
 	off.asked(time.Now())
 	off.answered(time.Now(), &Result{})
-	assert.Nil(t, r.dep.theThrottle(profiles.Throttle{}))
+	assert.Nil(t, r.dep.theThrottle(profiles.Throttle{}, false))
 }
 
 // TestThrottle_is_not_asked_while_the_breaker_is_open: what it refuses says nothing about what is accepted.
