@@ -152,7 +152,7 @@ func TestRegression_the_error_is_the_last_attempts_own(t *testing.T) {
 		require.NotEmpty(t, got.Details())
 		value, err := got.Details()[0].Value()
 		require.NoError(t, err)
-		assert.True(t, proto.Equal(&errdetails.ErrorInfo{Reason: "FULL", Domain: "shop"}, value.(proto.Message)))
+		assert.True(t, proto.Equal(&errdetails.ErrorInfo{Reason: "FULL", Domain: "shop"}, value))
 		_, err = ask(begin(t, rec), p.client(t, url, callProcedure, with(rec.Dependency("callee", "twice"), every)))
 		denied, ok := errors.AsType[*chainbudget.DeniedError](err)
 		require.True(t, ok)

@@ -51,6 +51,8 @@ var rows = []row{
 	{name: "  against a retry interceptor", path: "grpc/first_attempt", peer: subject.Middleware, allocs: none},
 	{name: "  against no library", path: "grpc/first_attempt", peer: subject.Bare, allocs: none},
 	{name: "gRPC client and server, a full hop", path: "grpc/full_hop", peer: subject.Bare, allocs: none},
+	{name: "connect client, first attempt", path: "connect/first_attempt", peer: subject.Bare, allocs: none},
+	{name: "connect client and handler, a full hop", path: "connect/full_hop", peer: subject.Bare, allocs: none},
 }
 
 // result is what a row came to.
