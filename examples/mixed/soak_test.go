@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,7 +40,8 @@ const (
 var soakOrder = order{overHTTP, overGRPC, overConnect, overHTTP}
 
 // The breaker and the dependency's budget are there and count, but stand so low that a busy machine does not close them, and
-// there is no floor: what is tested is the chain's budget. A caller waits longer than its callee, so that a hang below leaves it the time to hear of it.
+// there is no floor: what is tested is the chain's budget. A caller waits longer than its callee, so that a hang below leaves
+// it the time to hear of it.
 const soakCatalog = `
 version: 1
 chain: {budget: 3, max_budget: 10, orphan_budget: 1}
@@ -204,9 +206,9 @@ func (s *soak) handler(hop int, next []ask) ask {
 
 // arrive adds a visit to its chain. The function is to be called when the visit has been answered.
 func (s *soak) arrive(tag string, v *visit) func() {
-	var id uint64
-	parent := -1
-	_, err := fmt.Sscanf(tag, "%d.%d", &id, &parent)
+	number, caller, _ := strings.Cut(tag, ".")
+	id, _ := strconv.ParseUint(number, 10, 64) // no chain is number 0
+	parent, err := strconv.Atoi(caller)
 	s.mu.Lock()
 	c := s.chains[id]
 	s.mu.Unlock()
