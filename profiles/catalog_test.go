@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -180,6 +181,21 @@ overrides: {dependencies: {pinned: {retries: disabled}, only-code-knows: {retrie
 	require.Error(t, err)
 	require.Equal(t, NoRetry, got.Profile.Name)
 	require.Equal(t, ModeEnforce, got.Mode)
+}
+
+// TestLoadFile_does_not_wait_for_a_pipe, which nobody may ever write to.
+func TestLoadFile_does_not_wait_for_a_pipe(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "catalog.yaml")
+	l, err := net.Listen("unix", socket)
+	require.NoError(t, err)
+	defer l.Close()
+	for _, path := range []string{socket, os.DevNull} {
+		_, err := LoadFile(path)
+		require.ErrorContains(t, err, "is neither a file nor a folder")
+	}
+	_, err = LoadFS(os.DirFS(dir), "catalog.yaml")
+	require.ErrorContains(t, err, "is neither a file nor a folder")
 }
 
 // TestCatalog_nil_is_the_embedded_one: it is what the loader returns beside an error, and nothing panics.

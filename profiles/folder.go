@@ -50,8 +50,17 @@ func LoadFile(path string) (*Catalog, error) {
 			return filepath.Join(path, filepath.FromSlash(name))
 		})
 	}
+	if !info.Mode().IsRegular() {
+		return nil, notRegular(path, info)
+	}
 	f, err := os.Open(path)
 	return loadOpen(f, err, path)
+}
+
+// notRegular refuses a pipe, a socket or a device: reading one may never end.
+func notRegular(path string, info fs.FileInfo) error {
+	return fmt.Errorf("chainbudget: catalog: %.200q is neither a file nor a folder but %v: name a YAML file, or the folder that holds them",
+		path, info.Mode().Type())
 }
 
 // LoadFS reads the catalog at path of fsys, a file or a folder, as [LoadFile] does; "." is the root of fsys.
@@ -65,6 +74,9 @@ func LoadFS(fsys fs.FS, path string) (*Catalog, error) {
 	}
 	if info.IsDir() {
 		return loadFolder(fsys, path, path, func(name string) string { return name })
+	}
+	if !info.Mode().IsRegular() {
+		return nil, notRegular(path, info)
 	}
 	f, err := fsys.Open(path)
 	return loadOpen(f, err, path)
