@@ -129,7 +129,7 @@ func (x *exchange) attempt(now time.Time, body io.ReadCloser) (*http.Response, e
 // on another connection, which was stopped only because it carried a lease. Refusing it now would fail a request that
 // succeeds without the SDK.
 func (x *exchange) letReplay() bool {
-	if !x.current.vetoed() || x.current.refusedTwice() || x.freed || x.Parent().Err() != nil {
+	if !x.current.watch.Stopped() || x.current.watch.RefusedTwice() || x.freed || x.Parent().Err() != nil {
 		return false
 	}
 	x.freed = true

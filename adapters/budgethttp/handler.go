@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"time"
 
-	"go.opentelemetry.io/otel/baggage"
-
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/internal/member"
+	"github.com/chainbudget/chainbudget-go/internal/rpc"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
 	"github.com/chainbudget/chainbudget-go/profiles"
@@ -84,7 +84,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if probe(r.URL.Path) || generation.Mode() == profiles.ModeBypass {
 		stripHeader(r.Header)
 		delete(r.Header, otelprop.HTTPReturnHeader)
-		h.next.ServeHTTP(w, r.WithContext(stripContext(ctx)))
+		h.next.ServeHTTP(w, r.WithContext(member.Strip(ctx)))
 		return
 	}
 	in := &inbound{w: w, sdk: h.sdk}
@@ -94,7 +94,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// I6: nothing forwards the grant a second time, neither the headers nor the context.
 	stripHeader(r.Header)
 	delete(r.Header, otelprop.HTTPReturnHeader)
-	ctx = stripContext(ctx)
+	ctx = member.Strip(ctx)
 	if limit := arrival.Wire.Timeout; limit > 0 && !h.entry && arrival.Wire.Direct && generation.Catalog().Chain.Deadlines == profiles.DeadlinesPropagate {
 		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > limit {
 			bounded, cancel := context.WithTimeoutCause(ctx, limit, errCallerGone)
@@ -143,10 +143,7 @@ func (h *handler) arrival(r *http.Request, g *engine.Generation) engine.Arrival 
 	lines := r.Header[otelprop.HTTPBaggageHeader]
 	header := r.Header[otelprop.HTTPRequestHeader]
 	if len(lines) == 0 {
-		// Something further out may have taken the header and kept the baggage in the context.
-		if m := baggage.FromContext(r.Context()).Member(otelprop.MemberKey); m.Key() != "" {
-			lines = []string{otelprop.MemberKey + "=" + m.Value()}
-		}
+		lines = member.Line(r.Context()) // something further out may have taken the header and kept the baggage there
 	}
 	a.Wire, a.Rejects = otelprop.ReadRequest(lines, header, chain.MaxBudget)
 	return a
@@ -155,34 +152,7 @@ func (h *handler) arrival(r *http.Request, g *engine.Generation) engine.Arrival 
 // repeated reports whether something between the hops says that it has sent this request before. A count of one proves
 // nothing.
 func repeated(h http.Header) bool {
-	return above(h["X-Envoy-Attempt-Count"], 1) || above(h["Grpc-Previous-Rpc-Attempts"], 0)
-}
-
-// above reports whether any of the values is a number greater than limit. What is no number counts as none.
-func above(values []string, limit int) bool {
-	for _, v := range values {
-		n := 0
-		for i := range len(v) {
-			if v[i] < '0' || v[i] > '9' {
-				n = 0
-				break
-			}
-			n = min(n*10+int(v[i]-'0'), 1000)
-		}
-		if n > limit {
-			return true
-		}
-	}
-	return false
-}
-
-// stripContext takes our member out of the context's baggage.
-func stripContext(ctx context.Context) context.Context {
-	bag := baggage.FromContext(ctx)
-	if bag.Len() == 0 || bag.Member(otelprop.MemberKey).Key() == "" {
-		return ctx
-	}
-	return baggage.ContextWithBaggage(ctx, bag.DeleteMember(otelprop.MemberKey))
+	return rpc.Above(h["X-Envoy-Attempt-Count"], 1) || rpc.Above(h["Grpc-Previous-Rpc-Attempts"], 0)
 }
 
 // headersOut is called once, just before the final headers go out: it closes the purse and sets the return.

@@ -37,7 +37,7 @@ func (x *exchange) hedge(body io.ReadCloser) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		if peer := latest.first.peer(); peer != "" {
+		if peer := latest.first.watch.Peer(); peer != "" {
 			x.TalkedTo(peer) // so that the next one can go elsewhere
 		}
 		latest = x.leg(body, &bodies)

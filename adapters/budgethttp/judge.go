@@ -2,14 +2,11 @@ package budgethttp
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"net"
 	"net/http"
 	"time"
 
 	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/internal/nethttp"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
@@ -34,28 +31,28 @@ func (x *exchange) judgeError(a *attempt, err error) {
 	cause := a.Canceled()
 	switch parent := x.Parent().Err(); {
 	case cause == engine.ErrLost, parent == context.Canceled && cause == nil, parent == nil && cause == nil && x.withdrawn():
-		r.Canceled, r.Unsent = true, a.neverLeft()
+		r.Canceled, r.Unsent = true, a.watch.NeverLeft()
 		return
 	case parent != nil: // in flight when the deadline passed: it did fail
-		r.Failed, r.Retryable, r.Unsent = true, true, a.neverLeft()
+		r.Failed, r.Retryable, r.Unsent = true, true, a.watch.NeverLeft()
 		return
 	}
 	r.Failed = true
 	switch {
-	case cause == errReplay && a.refusedTwice():
+	case cause == nethttp.ErrReplay && a.watch.RefusedTwice():
 		// net/http has repeated it already. What may not run twice is not repeated automatically a second time.
-		r.Err, r.Retryable, r.Unsent = errRefusedTwice, idempotent(x.req), true
-	case cause == errReplay:
-		r.Err, r.Retryable, r.Excluded = errReplay, true, true
+		r.Err, r.Retryable, r.Unsent = nethttp.ErrRefusedTwice, idempotent(x.req), true
+	case cause == nethttp.ErrReplay:
+		r.Err, r.Retryable, r.Excluded = nethttp.ErrReplay, true, true
 	case cause == engine.ErrAttemptTimeout:
-		r.Err, r.Retryable, r.Unsent = engine.ErrAttemptTimeout, true, a.neverLeft()
+		r.Err, r.Retryable, r.Unsent = engine.ErrAttemptTimeout, true, a.watch.NeverLeft()
 	case bodyFailed(a):
 		r.Excluded = true
-	case a.neverLooked(): // net/http found the request itself wrong
+	case a.watch.NeverLooked(): // net/http found the request itself wrong
 		r.Excluded, r.Unsent = true, true
 	default:
-		r.Unsent = a.neverLeft() || refused(err) || !a.watched() && neverDialed(err)
-		r.Retryable = !permanent(err)
+		r.Unsent = a.watch.NeverLeft() || nethttp.Refused(err) || !a.watch.Asked() && nethttp.NeverDialed(err)
+		r.Retryable = !nethttp.Permanent(err)
 	}
 }
 
@@ -75,47 +72,6 @@ func (x *exchange) withdrawn() bool {
 
 // bodyFailed reports whether it was the caller's own body that failed.
 func bodyFailed(a *attempt) bool { return a.sent != nil && a.sent.brokeOff() }
-
-// neverDialed reports whether an error proves that no connection was made. It is asked only where net/http's own word is
-// not to be had: below a repetition of its own it says nothing about what was sent before.
-func neverDialed(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
-}
-
-// refused reports whether the callee's HTTP/2 said that it did nothing with the request.
-func refused(err error) bool {
-	stream, ok := errors.AsType[streamError](err)
-	return ok && stream.Code == refusedStream
-}
-
-// streamError has the shape of HTTP/2's stream errors; net/http's own type converts itself into any struct of this
-// shape.
-type streamError struct {
-	StreamID uint32
-	Code     uint32
-	Cause    error
-}
-
-// Error implements error.
-func (streamError) Error() string { return "stream error" }
-
-const refusedStream = 7
-
-// permanent reports whether an error stays however often one asks.
-func permanent(err error) bool {
-	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
-		return true
-	}
-	return is[*tls.CertificateVerificationError](err) || is[x509.UnknownAuthorityError](err) ||
-		is[x509.CertificateInvalidError](err) || is[x509.HostnameError](err) || is[tls.RecordHeaderError](err)
-}
-
-// is reports whether the error's tree holds an E.
-func is[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
-}
 
 // judgeResponse says what a response means.
 func (x *exchange) judgeResponse(resp *http.Response) {

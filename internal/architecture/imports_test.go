@@ -67,10 +67,13 @@ var allowed = map[string][]allowance{
 	"adapters/budgethttp": {
 		{"chainbudget", "the SDK that it adapts"},
 		{"internal/engine", "attempts, leases and closing, which only adapters need"},
+		{"internal/member", "the member in the context's baggage"},
+		{"internal/nethttp", "what net/http does below an attempt without being asked"},
+		{"internal/rpc", "counters of those who repeat requests"},
 		{"otelprop", "reads and writes every header"},
 		{"ownership", "maps statuses and errors to claims"},
 		{"profiles", "statuses worth a retry, hints for the delay"},
-		{otelAPI, "the baggage in the context, attributes of the span"},
+		{otelAPI, "attributes of the span"},
 	},
 
 	"internal/member": {

@@ -1,3 +1,3 @@
-// Package rpc is what the adapters of gRPC and of connect have in common: what codes mean, what pushback says, and which
-// methods an option lists.
+// Package rpc is what adapters have in common: what codes mean, what pushback says, which methods an option lists, and the
+// counters by which others say that they have sent a request before.
 package rpc
