@@ -3,7 +3,6 @@ package budgetconnect
 import (
 	"context"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -42,6 +41,7 @@ func (x *call) begin(ctx context.Context, in *engine.Inbound, policy *engine.Pol
 		Replayable: !x.info.streams(),
 		External:   x.external,
 		Later:      x.info.kind != connect.StreamTypeUnary,
+		Alone:      true, // no hedges: what the adapter keeps is of one attempt at a time
 	}
 	options.Operation = x.operation(in, message)
 	x.Begin(ctx, in, policy, options)
@@ -61,33 +61,6 @@ func (x *call) operation(in *engine.Inbound, message any) uint64 {
 // keyed reports whether a request has a key by which the callee tells a repetition.
 func keyed(h http.Header) bool {
 	return len(h["Idempotency-Key"]) > 0 || len(h["X-Idempotency-Key"]) > 0
-}
-
-// passing is the leave to pass a call's wire on, given from one inner layer to the next. It is of one request, so that a
-// repetition between two layers finds it used.
-type passing struct {
-	call *engine.Call
-	used atomic.Bool
-}
-
-type passKey struct{}
-
-// pass returns a context for a call whose wire the layer above has written, or nil if this layer writes one. I7.
-func (x *call) pass(ctx context.Context) context.Context {
-	outer := x.Outer()
-	if outer == nil {
-		return nil
-	}
-	leave := false
-	if p, _ := ctx.Value(passKey{}).(*passing); p != nil && p.call == outer {
-		leave = !p.used.Swap(true)
-	} else {
-		leave = outer.PassOn()
-	}
-	if !leave {
-		return nil
-	}
-	return context.WithValue(ctx, passKey{}, &passing{call: outer})
 }
 
 // again decides about another attempt, and sleeps.

@@ -72,7 +72,7 @@ func (c *client) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		x := &unary{next: next, req: req}
 		x.client, x.info, x.peer = c, c.methods.of(spec, c.idempotent), req.Peer()
 		x.begin(ctx, in, policy, req.Header(), req.Any())
-		if pass := x.pass(ctx); pass != nil {
+		if pass := x.Pass(ctx); pass != nil {
 			return next(pass, req)
 		}
 		return x.run()

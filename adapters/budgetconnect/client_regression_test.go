@@ -18,6 +18,7 @@ import (
 
 	"github.com/chainbudget/chainbudget-go/adapters/budgetconnect"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
+	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
 	"github.com/chainbudget/chainbudget-go/profiles"
@@ -347,4 +348,17 @@ func echoes(f *failing) func(context.Context, *connect.Request[text], *connect.S
 		f.seen = append(f.seen, req.Header().Clone())
 		return stream.Send(req.Msg)
 	}
+}
+
+// TestRegression_a_profile_that_hedges_lends_over_connect, where nothing is hedged.
+func TestRegression_a_profile_that_hedges_lends_over_connect(t *testing.T) {
+	eachProtocol(t, func(t *testing.T, p protocol) {
+		rec := chainbudgettest.New(t, chainbudgettest.Catalog(catalog+"  hedged: {extends: test, hedge: {after: 1ms, max: 1}}\n"))
+		url := server(t, &procedures{}, newSDK(t, "callee"))
+		_, err := ask(begin(t, rec), p.client(t, url, callProcedure, with(rec.Dependency("callee", "hedged"), every)))
+		require.NoError(t, err)
+		d := rec.SDK.Totals().Dependencies["callee"]
+		assert.EqualValues(t, 1, d.Attempts)
+		assert.EqualValues(t, 2, d.Lent)
+	})
 }

@@ -69,7 +69,7 @@ func (s *clientStream) start(message any) error {
 		return s.over
 	}
 	s.started = true
-	if outer := s.Outer(); outer != nil && outer.PassOn() { // I7
+	if s.Pass(s.Parent()) != nil {
 		s.passes = true
 		s.MarkWritten() // for a layer below
 		return nil

@@ -36,6 +36,6 @@
 // itself go home as the stream ends. Do not put budgethttp's handler around a connect handler that has this interceptor: the
 // outermost decides, and over gRPC it cannot see what failed.
 //
-// Calls of a profile that hedges are not hedged here, and lend nothing. Interceptors may be used by many goroutines at once.
+// Calls of a profile that hedges are not hedged here, and lend as any other. Interceptors may be used by many goroutines at once.
 // No goroutine outlives a call.
 package budgetconnect

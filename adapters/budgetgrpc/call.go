@@ -2,7 +2,6 @@ package budgetgrpc
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -71,33 +70,6 @@ func (x *call) begin(ctx context.Context, in *engine.Inbound, policy *engine.Pol
 }
 
 func nothing() {}
-
-// passing is the leave to pass a call's wire on, given from one inner layer to the next. It is of one request, so that a
-// repetition between two layers finds it used.
-type passing struct {
-	call *engine.Call
-	used atomic.Bool
-}
-
-type passKey struct{}
-
-// pass returns a context for a call whose wire the layer above has written, or nil if this layer writes one. I7.
-func (x *call) pass(ctx context.Context) context.Context {
-	outer := x.Outer()
-	if outer == nil {
-		return nil
-	}
-	leave := false
-	if p, _ := ctx.Value(passKey{}).(*passing); p != nil && p.call == outer {
-		leave = !p.used.Swap(true)
-	} else {
-		leave = outer.PassOn()
-	}
-	if !leave {
-		return nil
-	}
-	return context.WithValue(ctx, passKey{}, &passing{call: outer})
-}
 
 // run makes attempts until one succeeds or a gate refuses.
 func (x *call) run() error {

@@ -85,7 +85,7 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, cc *g
 	}
 	x := &call{client: c, cc: cc, method: method, info: c.methods.of(method, &c.settings), opts: opts, req: req, invoke: invoke, reply: reply}
 	defer x.begin(ctx, in, policy)()
-	if pass := x.pass(ctx); pass != nil {
+	if pass := x.Pass(ctx); pass != nil {
 		return invoke(pass, method, req, reply, cc, opts...)
 	}
 	return x.run()
@@ -102,7 +102,7 @@ func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	s := &clientStream{desc: desc, open: open}
 	s.call = call{client: c, cc: cc, method: method, info: c.methods.of(method, &c.settings), opts: opts, desc: desc, stream: s}
 	s.end = s.begin(ctx, in, policy)
-	if pass := s.pass(ctx); pass != nil {
+	if pass := s.Pass(ctx); pass != nil {
 		s.end()
 		return open(pass, desc, cc, method, opts...)
 	}

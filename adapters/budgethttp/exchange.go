@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/chainbudget/chainbudget-go/chainbudget"
@@ -56,28 +55,10 @@ func roundTrip(base http.RoundTripper, dep *engine.Dependency, req *http.Request
 		External:   x.external,
 		Alone:      len(req.Trailer) > 0, // each sending of the body would write the caller's map
 	})
-	if outer := x.Outer(); outer != nil && passOn(ctx, outer) {
-		// The layer above has written this attempt's wire and reads its return. A layer below passes it on likewise.
-		return base.RoundTrip(req.WithContext(context.WithValue(ctx, passKey{}, &pass{call: outer})))
+	if pass := x.Pass(ctx); pass != nil {
+		return base.RoundTrip(req.WithContext(pass))
 	}
 	return x.run()
-}
-
-// pass is the leave to pass a call's wire on, given from one inner layer to the next. It is of one request, so that a
-// repetition between two layers finds it used.
-type pass struct {
-	call *engine.Call
-	used atomic.Bool
-}
-
-type passKey struct{}
-
-// passOn reports whether a layer below outer sends the request as it is. It answers true once.
-func passOn(ctx context.Context, outer *engine.Call) bool {
-	if p, _ := ctx.Value(passKey{}).(*pass); p != nil && p.call == outer {
-		return !p.used.Swap(true)
-	}
-	return outer.PassOn()
 }
 
 // run makes attempts until one succeeds or a gate refuses.

@@ -326,10 +326,6 @@ func (c *Call) Lent() (int, otelprop.Nonce) { return int(c.lease.tokens), c.nonc
 // MarkWritten says that the attempt's wire is on the request: an inner layer that gets it passes it on once.
 func (c *Call) MarkWritten() { c.written.Store(true) }
 
-// PassOn reports whether the layer above has written this attempt's wire and nobody has passed it on yet. Whoever gets
-// true sends the request as it is; a repetition of it in between gets false and writes a wire of its own.
-func (c *Call) PassOn() bool { return c.written.Swap(false) }
-
 // Done settles an attempt. It is called exactly once for each admitted attempt, with c.Result set.
 func (c *Call) Done(now time.Time) {
 	dep, r := c.dep, &c.Result
