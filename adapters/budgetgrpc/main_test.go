@@ -104,6 +104,10 @@ func serveWith(t testing.TB, h *handlers, register func(*grpc.Server), options .
 	return l.Addr().String()
 }
 
+// nowhere is an address at which nobody listens: no system hands this port out. One that was given back may be another
+// test's a moment later.
+const nowhere = "127.0.0.1:1"
+
 // dial connects to an address until the test ends.
 func dial(t testing.TB, addr string, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()

@@ -2,7 +2,6 @@ package budgetgrpc_test
 
 import (
 	"context"
-	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -109,16 +108,12 @@ func TestRegression_connections_that_close_at_once_are_bounded(t *testing.T) {
 
 // TestRegression_a_refused_connection_loses_nothing: gRPC begins more attempts than it makes, and none of them leaves.
 func TestRegression_a_refused_connection_loses_nothing(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := l.Addr().String()
-	require.NoError(t, l.Close())
 	for name, method := range map[string][]budgetgrpc.Option{"idempotent": {every}, "not_idempotent": nil} {
 		t.Run(name, func(t *testing.T) {
 			rec := newSDK(t, "caller")
 			var seen counter
 			options := append(budgetgrpc.DialOptions(rec.Dependency("callee", "test"), method...), grpc.WithStatsHandler(&seen), grpc.WithDefaultServiceConfig(policy4))
-			err := ask(begin(t, rec), dial(t, addr, options...))
+			err := ask(begin(t, rec), dial(t, nowhere, options...))
 			assert.Equal(t, codes.Unavailable, status.Code(err))
 			d := rec.SDK.Totals().Dependencies["callee"]
 			assert.EqualValues(t, 4, d.Attempts, "unsent calls are repeated whatever the method")
@@ -153,12 +148,8 @@ func (c *counter) HandleRPC(_ context.Context, s stats.RPCStats) {
 
 // TestGRPC_begins_more_than_it_sends shows the fault that the test above is about, in gRPC alone.
 func TestGRPC_begins_more_than_it_sends(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := l.Addr().String()
-	require.NoError(t, l.Close())
 	var seen counter
-	err = ask(t.Context(), dial(t, addr, grpc.WithStatsHandler(&seen), grpc.WithDefaultServiceConfig(policy4)))
+	err := ask(t.Context(), dial(t, nowhere, grpc.WithStatsHandler(&seen), grpc.WithDefaultServiceConfig(policy4)))
 	assert.Equal(t, codes.Unavailable, status.Code(err))
 	assert.EqualValues(t, 7, seen.begun.Load(), "four attempts")
 	assert.Zero(t, seen.sent.Load())

@@ -84,8 +84,7 @@ func TestOwnership_another_owner_after_a_retry(t *testing.T) {
 // TestOwnership_effects: what must not run twice and may have run, here or below, is told on success too, and nothing is
 // claimed any more.
 func TestOwnership_effects(t *testing.T) {
-	refused := serve(t, http.NotFoundHandler())
-	refused.Close()
+	const refused = "http://127.0.0.1:1" // no system hands this port out
 	type step func(*owning, *http.Request) error
 	send := func(method, path string) step {
 		return func(o *owning, r *http.Request) error { return o.fetch(r.Context(), method, path) }
@@ -105,7 +104,7 @@ func TestOwnership_effects(t *testing.T) {
 			return o.fetch(ctx, http.MethodPost, "/hang")
 		}, true},
 		{"a_post_that_never_left", func(o *owning, r *http.Request) error {
-			resp, err := o.transport(t, nil).RoundTrip(request(t, r.Context(), http.MethodPost, refused.URL, nil))
+			resp, err := o.transport(t, nil).RoundTrip(request(t, r.Context(), http.MethodPost, refused, nil))
 			if err == nil {
 				resp.Body.Close()
 			}

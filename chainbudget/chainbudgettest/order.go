@@ -37,7 +37,7 @@ func writesRunOnce(s *stage) {
 func unsentLeasesComeHome(s *stage) {
 	rec := s.sdk("caller", rules{profile: "retry: {max_attempts: 10}"})
 	ctx := s.chain(rec)
-	a := s.dial(rec, s.nowhere())(ctx, Request{Body: "b", Write: true})
+	a := s.dial(rec, nobodysAddress)(ctx, Request{Body: "b", Write: true})
 	s.denied(a, ownership.ReasonChainExhausted)
 	if a.Denied != nil {
 		expect(s, "attempts", a.Denied.Attempts, 4)

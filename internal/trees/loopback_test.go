@@ -24,7 +24,7 @@ const attemptHeader = "X-Attempt"
 // The server's half, [failing], does the rest.
 type loopback struct {
 	base   http.RoundTripper
-	closed string // an address at which nobody listens
+	closed string // an address at which nobody listens: no system hands this port out
 }
 
 func (b loopback) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -151,16 +151,8 @@ func pause(d time.Duration) {
 // under the race detector more so.
 func loopbackTrees(t *testing.T, trees, atOnce int, scale time.Duration) *census {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
 	base := &http.Transport{DisableKeepAlives: true}
-	client := loopback{base: base, closed: nobody}
+	client := loopback{base: base, closed: "127.0.0.1:1"}
 	var servers [1 + services]*httptest.Server
 	f := newFleet(t, firstSeed, "budget", scale, meter{base: client, connections: true}, func(i int) string { return servers[i].Listener.Addr().String() })
 	for i := range servers {
