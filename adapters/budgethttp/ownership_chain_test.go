@@ -471,7 +471,7 @@ func TestOwnership_explains(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	t.Cleanup(func() { slog.SetDefault(before) })
-	for _, options := range [][]budgethttp.HandlerOption{nil, {budgethttp.Entry()}} {
+	for hop, options := range [][]budgethttp.HandlerOption{{budgethttp.Entry()}, nil} {
 		b.Reset()
 		sdk, err := chainbudget.New("shop")
 		if err != nil {
@@ -510,7 +510,8 @@ func TestOwnership_explains(t *testing.T) {
 		if !slices.Equal(explained, want) {
 			t.Errorf("explained %q, want %q", explained, want)
 		}
-		event := "chainbudget.claim chainbudget.claim=claimed,chainbudget.owner=ledger,chainbudget.owner_depth=1,chainbudget.why=exact: the error wraps the failed call to payments"
+		event := fmt.Sprintf("chainbudget.claim chainbudget.claim=claimed,chainbudget.entry=shop,chainbudget.hop=%d,chainbudget.owner=ledger,"+
+			"chainbudget.owner_depth=1,chainbudget.tokens=3,chainbudget.why=exact: the error wraps the failed call to payments", hop)
 		if n := len(span.events); n == 0 || span.events[n-1] != event {
 			t.Errorf("the span's events are %q, want %q last", span.events, event)
 		}

@@ -168,7 +168,7 @@ func (c *Call) Admit(now time.Time) (ownership.Reason, error) {
 			return ownership.ReasonBreakerOpen, err
 		}
 	}
-	permit, err := c.policy.breaker.AllowAt(now)
+	permit, err := c.allow(now)
 	if err != nil {
 		c.giveBack()
 		return ownership.ReasonBreakerOpen, err
@@ -211,7 +211,7 @@ func (c *Call) Repeat(now time.Time) (ownership.Reason, error) {
 	var permit breaker.Permit
 	if c.outer == nil {
 		var err error
-		if permit, err = c.policy.breaker.AllowAt(now); err != nil {
+		if permit, err = c.allow(now); err != nil {
 			return ownership.ReasonBreakerOpen, err
 		}
 	}
@@ -343,6 +343,7 @@ func (c *Call) Done(now time.Time) {
 	}
 	outcome := r.outcome()
 	c.policy.breaker.Done(&c.permit, outcome)
+	dep.tell(c.parent, now)
 	if t := dep.tally.Load(); t != nil {
 		t.count(outcome, now.Sub(c.started), c.policy.profile.Breaker.SlowCall)
 	}

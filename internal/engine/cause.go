@@ -8,9 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/chainbudget/chainbudget-go/internal/edges"
 	"github.com/chainbudget/chainbudget-go/ownership"
 	"github.com/chainbudget/chainbudget-go/profiles"
@@ -118,14 +115,7 @@ func (in *Inbound) Verdict(ctx context.Context, a Answer) ownership.Verdict {
 		return in.Tracker.Verdict(false, in.sdk.ownerSlug, in.Idempotent, nil)
 	}
 	v := in.blame(a)
-	if span := trace.SpanFromContext(ctx); span.IsRecording() {
-		span.AddEvent("chainbudget.claim", trace.WithAttributes(
-			attribute.String("chainbudget.claim", v.Claim.String()),
-			attribute.String("chainbudget.owner", v.Owner),
-			attribute.Int("chainbudget.owner_depth", v.Depth),
-			attribute.String("chainbudget.why", v.Why),
-		))
-	}
+	in.traceClaim(ctx, &v)
 	if in.sdk.debug != nil {
 		in.sdk.debug(ctx, "chainbudget: the answer is a failure", "operation", in.operation(), "claim", v.Claim.String(),
 			"owner", v.Owner, "owner_depth", v.Depth, "why", v.Why)

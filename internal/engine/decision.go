@@ -4,9 +4,6 @@ import (
 	"context"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/chainbudget/chainbudget-go/ownership"
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
@@ -482,21 +479,7 @@ func (c *Call) record() {
 			Before: c.before, After: c.in.held(),
 		})
 	}
-	if span := trace.SpanFromContext(c.parent); span.IsRecording() {
-		name := "chainbudget.denied"
-		if d.Allowed() {
-			name = "chainbudget.retry"
-		}
-		span.AddEvent(name, trace.WithAttributes(
-			attribute.String("chainbudget.dependency", dep.name),
-			attribute.String("chainbudget.profile", string(c.policy.profile.Name)),
-			attribute.Float64("chainbudget.delay_ms", float64(d.Delay)/float64(time.Millisecond)),
-			attribute.Int("chainbudget.attempt", c.failedAttempt()),
-			attribute.String("chainbudget.reason", d.Reason.String()),
-			attribute.String("chainbudget.owner", r.Owner),
-			attribute.Bool("chainbudget.hedge", d.hedge),
-		))
-	}
+	c.traceDecision()
 }
 
 // failedAttempt is the ordinal of the attempt that the decision is about: an allowed one is recorded as the next goes out.

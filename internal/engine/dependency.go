@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/chainbudget/chainbudget-go/breaker"
 	"github.com/chainbudget/chainbudget-go/internal/ctxkey"
 	"github.com/chainbudget/chainbudget-go/internal/rolling"
@@ -32,6 +30,7 @@ type Dependency struct {
 	disabled atomic.Bool            // by its switch
 
 	kept       atomic.Pointer[breaker.Breaker]                    // made by the first profile that has one
+	turns      turns                                              // of it
 	buckets    [profiles.BudgetReserve + 1]atomic.Pointer[bucket] // by kind
 	inForce    *bucket                                            // the latest of a policy that had one; guarded by the SDK's lock
 	throttle   atomic.Pointer[throttle]
@@ -80,7 +79,7 @@ func (d *Dependency) theBreaker(settings profiles.Breaker) *breaker.Breaker {
 	if b := d.kept.Load(); b != nil {
 		return b
 	}
-	d.kept.CompareAndSwap(nil, breaker.New(d.name, settings, nil))
+	d.kept.CompareAndSwap(nil, breaker.New(d.name, settings, d.turns.note))
 	return d.kept.Load()
 }
 
@@ -111,7 +110,7 @@ func (d *Dependency) Typical() time.Duration { return d.latency.typical() }
 func (p *Policy) Refusal(ctx context.Context, in *Inbound) *ownership.DeniedError {
 	d := p.dep
 	err := p.breaker.Refuses()
-	if err == nil || d.sdk.observe != nil || trace.SpanFromContext(ctx).IsRecording() {
+	if err == nil || d.sdk.observe != nil || recording(ctx) != nil {
 		return nil
 	}
 	if above, _ := ctx.Value(ctxkey.Call{}).(*Call); above != nil && above.dep == d {

@@ -262,7 +262,7 @@ func (r *race) hedge(next func() (Racer, error)) bool {
 		return false
 	}
 	now := c.Now()
-	permit, err := c.policy.breaker.AllowAt(now)
+	permit, err := c.allow(now)
 	if err != nil {
 		l.Discard()
 		c.refuseHedge(ownership.ReasonBreakerOpen, err)
