@@ -163,6 +163,10 @@ soak: ## Send requests with faults of every kind down a chain of HTTP, gRPC and 
 	@cd examples
 	go test $(TESTFLAGS) -timeout 0 -run '^TestSoak$$' -v ./mixed -args -soak=$(SOAKTIME) -workers=48
 
+.PHONY: tables
+tables: ## Draw the published tables and random trees at full size and print them (make test: a fifth and a quarter of it)
+	@go test -vet=off $(TESTFLAGS) -timeout 60m -v -run '^Test(T[0-9]|I1_)' ./internal/tables ./internal/trees -args -full | grep --line-buffered -v '^ *=== '
+
 .PHONY: mutants
 mutants: ## Break each guarded invariant in a copy and demand that its test goes red
 	@go run ./internal/mutants/run

@@ -5,9 +5,11 @@
 //
 //	go test ./internal/tables -v -run 'TestT4|TestT12|TestT26'
 //	go test ./internal/tables -v -run _NoRace
+//	make tables
 //
 // Tables of exact counts run on real servers on the loopback interface, or where time matters in virtual time. Tables of
 // probabilities are drawn with fixed seeds; they take too long under the race detector and are left out there.
+// Without -full, which make tables sets, the largest samples are a fifth of what the published tables ask for.
 //
 // Where a table is about one mechanism all other gates are off. Attempts include the first one, retries never do, and a
 // chain of depth d has d edges: d = 1 is an entry that calls the leaf.

@@ -108,7 +108,7 @@ func TestT10_adaptive_throttling_NoRace(t *testing.T) {
 // TestT10 with the attempt cap alone: what a server gets of requests that are tried up to three times, by the attempt number on the
 // wire.
 func TestT10_three_attempts_at_a_server_NoRace(t *testing.T) {
-	const requests = 100_000
+	requests := sampled(100_000)
 	tab := newTable(t, fmt.Sprintf("T10: attempts at a server, %d requests of up to three attempts, and the histogram for 1,000", requests))
 	defer tab.print()
 	shares := []float64{.5, .9, 1}
@@ -139,11 +139,11 @@ func TestT10_three_attempts_at_a_server_NoRace(t *testing.T) {
 	})
 	for i, f := range shares {
 		h := histograms[i]
-		load := float64(h[1]+h[2]+h[3]) / requests
+		load := float64(h[1]+h[2]+h[3]) / float64(requests)
 		tab.near(fmt.Sprintf("f=%v load", f), fmt.Sprintf("%.2f", 1+f+f*f), 1+f+f*f, load, .01)
-		tab.near(fmt.Sprintf("f=%v first attempts of 1,000", f), "1000", 1000, float64(h[1])*1000/requests, 0)
-		tab.near(fmt.Sprintf("f=%v second attempts", f), fmt.Sprintf("%.0f", 1000*f), 1000*f, float64(h[2])*1000/requests, 1000*chance(f, requests))
-		tab.near(fmt.Sprintf("f=%v third attempts", f), fmt.Sprintf("%.0f", 1000*f*f), 1000*f*f, float64(h[3])*1000/requests, 1000*chance(f*f, requests))
+		tab.near(fmt.Sprintf("f=%v first attempts of 1,000", f), "1000", 1000, float64(h[1])*1000/float64(requests), 0)
+		tab.near(fmt.Sprintf("f=%v second attempts", f), fmt.Sprintf("%.0f", 1000*f), 1000*f, float64(h[2])*1000/float64(requests), 1000*chance(f, requests))
+		tab.near(fmt.Sprintf("f=%v third attempts", f), fmt.Sprintf("%.0f", 1000*f*f), 1000*f*f, float64(h[3])*1000/float64(requests), 1000*chance(f*f, requests))
 	}
 }
 

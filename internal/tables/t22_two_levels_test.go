@@ -17,7 +17,7 @@ func TestT22_two_level_fan_outs_that_succeed_NoRace(t *testing.T) {
 	r := rules{budget: 3, maxAttempts: 4}
 	for i, latency := range []time.Duration{15 * time.Millisecond, 100 * time.Millisecond} {
 		name := fmt.Sprintf("two levels, k=10 p=0.05 %v a hop", latency)
-		run := fanRun{rules: r, k: 10, p: .05, requests: 10_000, latency: latency, twoLevels: true}
+		run := fanRun{rules: r, k: 10, p: .05, requests: sampled(10_000), latency: latency, twoLevels: true}
 		got := run.run(t, name, uint64(2200+10*i))
 		tab.atLeast(name, ".993 (simulated)", .985, got.success)
 		tab.waits(name, got)
@@ -34,7 +34,7 @@ func TestT22_two_level_fan_outs_that_succeed_NoRace(t *testing.T) {
 		requests int
 	}{{10, .05, 50_000}, {50, .01, 8_000}} {
 		name := fmt.Sprintf("direct, k=%d p=%.2f", row.k, row.p)
-		run := fanRun{rules: r, k: row.k, p: row.p, requests: row.requests, latency: 15 * time.Millisecond}
+		run := fanRun{rules: r, k: row.k, p: row.p, requests: sampled(row.requests), latency: 15 * time.Millisecond}
 		got := run.run(t, name, uint64(2250+10*i))
 		tab.atLeast(name, "≥ .995", .995, got.success)
 		tab.waits(name, got)

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	drawn = 400_000 // requests of each row under a policy for comparison
-	made  = 400_000 // calls of each row through the SDK
+	allDrawn = 400_000 // requests of each row under a policy for comparison
+	allMade  = 400_000 // calls of each row through the SDK
 )
 
 // TestT6 makes k calls in parallel, all of which are needed. What a leaf is lent is home when somebody needs it,
@@ -20,6 +20,7 @@ const (
 func TestT6_fan_outs_that_succeed_NoRace(t *testing.T) {
 	tab := newTable(t, "T6: share of fan-outs that succeed, and the most retries of one request")
 	defer tab.print()
+	drawn, made := sampled(allDrawn), sampled(allMade)
 	for i, row := range []struct {
 		k                      int
 		p                      float64
