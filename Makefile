@@ -1,5 +1,5 @@
 # Every target works from a fresh clone with Go, GNU make, bash and a C compiler (the race detector needs one); test
-# needs redis-server, nginx and haproxy, too, and tests hops in other languages where node, npm and python3 are there.
+# needs redis-server, nginx, haproxy and prometheus, too, and tests hops in other languages where node, npm and python3 are there.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,9 +9,10 @@ MAKEFLAGS += --no-print-directory
 
 # `go test ./...` silently skips nested modules, so every target below walks all go.mod files of the tree. The
 # expected count makes a module that was lost, or added without thought, fail the build: root,
-# adapters/budgetconnect, adapters/budgetgrpc, adapters/budgetredis, benchmarks, cmd/chainbudget, examples, internal/tools.
+# adapters/budgetconnect, adapters/budgetgrpc, adapters/budgetredis, benchmarks, cmd/chainbudget, dashboards,
+# examples, internal/tools.
 MODULES          := $(sort $(patsubst ./%,%,$(patsubst %/,%,$(dir $(shell find . -name .git -prune -o -name go.mod -print)))))
-MODULES_EXPECTED := 8
+MODULES_EXPECTED := 9
 
 # -count=1: some tests read files that go's test cache does not know of.
 TESTFLAGS ?= -count=1
@@ -48,6 +49,12 @@ test: modules $(CADDY) $(if $(NPM),$(NODE_PACKAGES)) ## Test every module with t
 	for proxy in nginx haproxy; do
 		if ! PATH="$$PATH:/usr/sbin" command -v "$$proxy" >/dev/null; then
 			echo "$$proxy is missing: examples/proxies sends requests through a real one. Install it: apt-get install $$proxy, or brew install $$proxy" >&2
+			exit 1
+		fi
+	done
+	for program in prometheus promtool; do
+		if ! command -v "$$program" >/dev/null; then
+			echo "$$program is missing: the rules and alerts in dashboards are tested with a real Prometheus. Install it: apt-get install prometheus, or brew install prometheus" >&2
 			exit 1
 		fi
 	done
@@ -178,6 +185,11 @@ api: ## Write the exported API of every public package to api/*.txt
 .PHONY: schema
 schema: ## Write the JSON Schema of catalogs and the page of the built-in profiles from the code
 	@go test -count=1 -run '^Test(Schema|Document_of_the_builtin_profiles)_is_recorded$$' ./profiles -update
+
+.PHONY: dashboards
+dashboards: ## Write the Grafana dashboard from the code in dashboards
+	@cd dashboards
+	go run . grafana/chainbudget.json
 
 .PHONY: tidy
 tidy: ## Tidy the go.mod of every module and format every file
