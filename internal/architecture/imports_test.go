@@ -47,10 +47,17 @@ var allowed = map[string][]allowance{
 		{otelAPI, "span events of the decision"},
 	},
 
+	"internal/livepage": {
+		{"internal/engine", "the numbers that it shows, and the switch"},
+		{"ownership", "the words of claims and reasons"},
+		{"profiles", "callers with other profiles"},
+	},
+
 	"chainbudget": {
 		{"internal/ctxkey", "puts the purse into the context"},
 		{"internal/edges", "what was learned, as values and as files"},
 		{"internal/engine", "the decision and the purse behind the public names"},
+		{"internal/livepage", "the page and the switch"},
 		{"ownership", "claims in errors and decisions"},
 		{"profiles", "the catalog that New loads"},
 		{otelAPI, "options take providers"},

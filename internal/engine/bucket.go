@@ -173,6 +173,21 @@ func (d *Dependency) BudgetLevel() float64 {
 	}
 }
 
+// BudgetSize returns what the dependency's bucket holds when it is full; 0 without one. That of [profiles.BudgetReserve] moves
+// with the traffic.
+func (d *Dependency) BudgetSize() float64 {
+	b := d.policy.Load().bucket
+	switch {
+	case b == nil:
+		return 0
+	case b.reserve != nil:
+		_, whole := b.reserve.balance()
+		return float64(whole) / wholeToken
+	default:
+		return float64(b.size.Load()) / wholeToken
+	}
+}
+
 // theBucket returns the bucket for such a budget, nil for none.
 func (d *Dependency) theBucket(s profiles.Budget, late bool) *bucket {
 	if !s.Enabled() {

@@ -296,7 +296,7 @@ func (c *Call) await() {
 	timer := time.NewTimer(max(d.bound, 0))
 	defer timer.Stop()
 	for {
-		newer := c.dep.sdk.Generation().superseded
+		newer := c.dep.sdk.news()
 		if c.dep.disabled.Load() {
 			d.Reason, d.protects = ownership.ReasonDisabled, true
 			return
@@ -353,7 +353,7 @@ func (c *Call) sleep(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for {
-		newer := c.dep.sdk.Generation().superseded
+		newer := c.dep.sdk.news()
 		if c.dep.disabled.Load() {
 			return
 		}
@@ -467,6 +467,7 @@ func (c *Call) Refuse(reason ownership.Reason, err error) {
 // gate refuses, or when the attempt that it allowed goes out.
 func (c *Call) record() {
 	dep, d, r := c.dep, &c.decision, &c.Result
+	c.remember()
 	if !d.Allowed() {
 		dep.counters.denied[d.Reason].Add(1)
 	} else if d.would != ownership.ReasonAllowed && !d.holdout {

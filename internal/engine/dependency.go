@@ -71,7 +71,7 @@ func (d *Dependency) install(p *Policy) {
 		p.breaker.Configure(breakerOf(p.profile))
 	}
 	d.policy.Store(p)
-	d.disabled.Store(p.disabled)
+	d.disabled.Store(d.sdk.switches.disabled(d.name, p.disabled))
 }
 
 // theBreaker returns the breaker, which is the same whatever becomes of its settings.
@@ -97,6 +97,17 @@ func (d *Dependency) Name() string { return d.name }
 
 // Policy returns what the newest catalog says. It is for those who look; a call is made by what [Dependency.Enter] says.
 func (d *Dependency) Policy() *Policy { return d.policy.Load() }
+
+// Breaker returns the breaker, nil if the profile has none.
+func (d *Dependency) Breaker() *breaker.Breaker { return d.policy.Load().breaker }
+
+// Availability returns how many first attempts of the last seconds succeeded, of how many, and whether that is below the
+// profile's floor.
+func (d *Dependency) Availability() (ok, total uint64, below bool) {
+	below = d.floor.refuses(d.policy.Load().profile.AvailabilityFloor)
+	ok, total = d.floor.window.Ratio()
+	return ok, total, below
+}
 
 // SDK returns the SDK that the dependency belongs to.
 func (d *Dependency) SDK() *SDK { return d.sdk }
@@ -126,6 +137,7 @@ func (p *Policy) Refusal(ctx context.Context, in *Inbound) *ownership.DeniedErro
 	}
 	d.counters.calls.Add(1)
 	d.counters.denied[ownership.ReasonBreakerOpen].Add(1)
+	p.remember(ctx, in)
 	if in != nil {
 		in.callees.add(d)
 		in.Tracker.Failed(e)

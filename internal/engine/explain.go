@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
@@ -19,6 +20,14 @@ func (d *Dependency) Explain() profiles.Explanation {
 		for i, l := range e.Lines {
 			if l.Key == "mode" {
 				e.Lines[i] = profiles.Line{Key: "mode", Value: d.sdk.forced.String(), From: from}
+			}
+		}
+	}
+	if w := d.Switch(); w.Runtime != SwitchCatalog {
+		for i, l := range e.Lines {
+			if l.Key == "retries" {
+				e.Lines[i] = profiles.Line{Key: "retries", Value: w.Runtime.String(), From: "switched in this process at " +
+					w.Since.UTC().Format(time.RFC3339) + ", until it is switched back or the process ends; the catalog says " + l.Value}
 			}
 		}
 	}

@@ -19,16 +19,15 @@ type Generation struct {
 	digest     func() string     // of the catalog, computed when it is first asked for
 	local      *profiles.Service // the catalog's entry for this service, or nil
 	retryShare float64
-	pins       []pinned      // what callers of this service must use; nil = they are free
-	late       []pinned      // what they had to use before, and still may for a while
-	policies   sync.Map      // *Dependency → *Policy, for requests that are not of the newest
-	superseded chan struct{} // closed when the next one is in force
+	pins       []pinned // what callers of this service must use; nil = they are free
+	late       []pinned // what they had to use before, and still may for a while
+	policies   sync.Map // *Dependency → *Policy, for requests that are not of the newest
 }
 
 func newGeneration(s *SDK, number int64, c *profiles.Catalog) *Generation {
 	return &Generation{
 		sdk: s, number: number, catalog: c, local: c.Service(s.service), retryShare: servedRatio(c, s.service), pins: servedPins(c, s.service),
-		since: time.Now(), digest: sync.OnceValue(c.Digest), superseded: make(chan struct{}),
+		since: time.Now(), digest: sync.OnceValue(c.Digest),
 	}
 }
 
@@ -122,7 +121,7 @@ func (s *SDK) Swap(c *profiles.Catalog) error {
 		d.unknown = d.unknown && policies[i].profile.Name != d.code() && (d.code() != "" || !effective[i].Pinned)
 	}
 	s.generation.Store(next) // after the switches: whoever waits for the next one has seen those of this one
-	close(old.superseded)
+	s.announce()
 	return nil
 }
 

@@ -74,6 +74,7 @@ func (s *SDK) save() error {
 // Close ends the following of the catalog and what runs from time to time, and saves the edges.
 func (s *SDK) Close() error {
 	s.source.close()
+	s.live.close()
 	k := &s.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()

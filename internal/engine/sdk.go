@@ -42,6 +42,7 @@ type Config struct {
 // SDK is one service's use of the chain budget. All methods may be called by many goroutines at once.
 type SDK struct {
 	service    string
+	started    time.Time
 	entrySlug  string // what Entry, orphans and Start write
 	callerSlug string
 	ownerSlug  string
@@ -68,17 +69,21 @@ type SDK struct {
 
 	mismatches mismatches
 
-	mu     sync.Mutex // guards deps, and changes of the generation and of policies
-	deps   map[string]*Dependency
-	shared bool // somebody tells a fleet what is counted here; guarded by mu
+	mu       sync.Mutex // guards deps, switches, and changes of the generation and of policies
+	deps     map[string]*Dependency
+	switches switches
+	shared   bool // somebody tells a fleet what is counted here; guarded by mu
+
+	next atomic.Pointer[chan struct{}] // closed when another catalog or switch is in force
 
 	source source
 	keeper keeper
+	live   live
 }
 
 // Init makes s usable. It is called once, before s is shared.
 func (s *SDK) Init(c Config) {
-	s.service = c.Service
+	s.service, s.started = c.Service, time.Now()
 	s.entrySlug = otelprop.Slug(c.Service, otelprop.MaxEntry)
 	s.callerSlug = otelprop.Slug(c.Service, otelprop.MaxCaller)
 	s.ownerSlug = s.entrySlug
@@ -104,6 +109,8 @@ func (s *SDK) Init(c Config) {
 	s.nonces.start = time.Now()
 	s.process.init(c.Catalog.Chain.ProcessBudget)
 	s.deps = make(map[string]*Dependency)
+	first := make(chan struct{})
+	s.next.Store(&first)
 	s.generation.Store(newGeneration(s, 1, c.Catalog))
 	s.source.err = c.CatalogErr
 }
@@ -113,6 +120,12 @@ func (s *SDK) Edges() *edges.Table { return s.edges }
 
 // Service returns the service's name as it was given.
 func (s *SDK) Service() string { return s.service }
+
+// Started returns when the SDK was made, from when on everything is counted.
+func (s *SDK) Started() time.Time { return s.started }
+
+// Dependencies returns all dependencies by name.
+func (s *SDK) Dependencies() []*Dependency { return s.all() }
 
 // Usable reports whether s was made by Init: a nil or zero SDK lets everything pass as if it were not there.
 func (s *SDK) Usable() bool { return s != nil && s.generation.Load() != nil }

@@ -1,0 +1,294 @@
+package livepage
+
+import (
+	"fmt"
+	"html/template"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/chainbudget/chainbudget-go/ownership"
+)
+
+// maxDetails is up to how many dependencies have their settings and plots on the page. With more of them, each has a page of
+// its own.
+const maxDetails = 30
+
+// view is what the HTML is made of.
+type view struct {
+	*Page
+	Style  template.CSS
+	Script template.JS
+
+	Switchable bool
+	Details    bool   // each dependency has its settings and plots here
+	Only       string // the one dependency that is shown; "" = all
+	Window     window
+	Windows    []choice
+	AllPage    string // the link back from one dependency
+
+	Attention []string
+	Plots     []plot
+	Denied    matrix
+	WouldDeny matrix
+	Claims    matrix
+	Sent      []pair
+	Hops      []pair
+	Inbound   []pair
+	Tokens    []pair
+	Unusual   []pair
+}
+
+// choice is one link of several.
+type choice struct {
+	Name, Link string
+	Current    bool
+}
+
+// pair is one number with its name.
+type pair struct {
+	Name  string
+	Value int64
+}
+
+// matrix is numbers by dependency and something else.
+type matrix struct {
+	Head []string
+	Rows []row
+}
+
+type row struct {
+	Name  string
+	Cells []int64
+}
+
+func newView(p *Page, ask question, switchable bool) *view {
+	v := &view{
+		Page: p, Style: template.CSS(style), Script: template.JS(script), Switchable: switchable && p.Service != "", Window: ask.window,
+		Only: ask.only, Details: len(p.Dependencies) <= maxDetails, AllPage: link("window", ask.window.word, "", ""),
+	}
+	for _, w := range windows {
+		v.Windows = append(v.Windows, choice{"last " + w.name, link("window", w.word, "dependency", ask.only), w == ask.window})
+	}
+	if ask.only == "" {
+		v.Plots = plots("plot-all", p.Service, p.History.All, ask.window)
+	}
+	v.attend()
+	v.tables()
+	return v
+}
+
+// attend collects what somebody on call looks for first.
+func (v *view) attend() {
+	say := func(format string, of ...any) { v.Attention = append(v.Attention, fmt.Sprintf(format, of...)) }
+	if v.Catalog.Error != "" {
+		say("The newest catalog is not in force: %s", v.Catalog.Error)
+	}
+	if v.Mode != "enforce" && v.Service != "" {
+		say("Requests arrive in mode %s.", v.Mode)
+	}
+	for i := range v.Dependencies {
+		d := &v.Dependencies[i]
+		if d.Retries.State == "disabled" {
+			say("Retries to %s are disabled by %s.", d.Name, d.Retries.Who())
+		} else if d.Retries.By == "runtime" && d.Retries.Catalog == "disabled" {
+			say("The catalog disables retries to %s, and this process has them enabled.", d.Name)
+		}
+		if d.Breaker.State == "open" || d.Breaker.State == "half-open" {
+			say("The breaker of %s is %s.", d.Name, d.Breaker.State)
+		}
+		if d.Floor.Below {
+			say("%s answers fewer first attempts than its floor of %s.", d.Name, percent(d.Floor.Floor))
+		}
+		if d.Budget.Kind != "none" && d.Budget.Tokens < 1 {
+			say("The retry budget of %s is used up.", d.Name)
+		}
+	}
+	for _, m := range v.Mismatches {
+		if m.Kind == "divergent" {
+			say("Caller %s uses %s@%s, pinned is %s.", m.Caller, m.Profile, m.Digest, strings.Join(m.Want, " or "))
+		}
+	}
+	if len(v.Attention) > maxWarnings {
+		rest := len(v.Attention) - maxWarnings
+		v.Attention = append(v.Attention[:maxWarnings], fmt.Sprintf("And %d more.", rest))
+	}
+}
+
+// Who says who disabled retries.
+func (s Switch) Who() string {
+	if s.By == "runtime" {
+		return "a turn of the switch in this process"
+	}
+	return "the catalog"
+}
+
+func (v *view) tables() {
+	var reasons, claims []string
+	for _, r := range ownership.Reasons() {
+		reasons = append(reasons, r.String())
+	}
+	for c := ownership.ClaimNone; c <= ownership.ClaimStop; c++ {
+		claims = append(claims, c.String())
+	}
+	v.Denied = v.matrix(reasons, func(d *Dependency) map[string]int64 { return d.totals.Denied })
+	v.WouldDeny = v.matrix(reasons, func(d *Dependency) map[string]int64 { return d.totals.WouldDeny })
+	v.Claims = v.matrix(claims, func(d *Dependency) map[string]int64 { return d.totals.Claims })
+	t := &v.totals
+	for _, c := range claims {
+		if n := t.ClaimsSent[c]; n > 0 {
+			v.Sent = append(v.Sent, pair{c, n})
+		}
+	}
+	hops := make([]int, 0, len(t.RetriesByHop))
+	for hop := range t.RetriesByHop {
+		hops = append(hops, hop)
+	}
+	slices.Sort(hops)
+	for _, hop := range hops {
+		v.Hops = append(v.Hops, pair{strconv.Itoa(hop), t.RetriesByHop[hop]})
+	}
+	v.Inbound = []pair{
+		{"entries", t.Entries}, {"from callers with the SDK", t.Callees}, {"relayed by others", t.Relayed},
+		{"orphans, without a budget", t.Orphans}, {"with an unreadable budget", t.Unreadable},
+	}
+	v.Tokens = []pair{{"minted", t.Minted}, {"lost", t.Lost}}
+	v.Unusual = []pair{
+		{"calls outside of any request", t.NoPurse}, {"repeated by something between the hops", t.Foreign},
+		{"grants that had arrived before", t.RepeatedGrants}, {"repeats that the transport wanted", t.HiddenRepeats},
+		{"foreign baggage members dropped", t.BaggageDropped}, {"failures whose cause learned edges see elsewhere", t.LearnedOtherwise},
+	}
+	rejects := make([]string, 0, len(t.Rejects))
+	for reason := range t.Rejects {
+		rejects = append(rejects, reason)
+	}
+	slices.Sort(rejects)
+	for _, reason := range rejects {
+		v.Unusual = append(v.Unusual, pair{"wire input rejected: " + reason, t.Rejects[reason]})
+	}
+}
+
+// matrix makes a table of the words that there are numbers for.
+func (v *view) matrix(words []string, of func(*Dependency) map[string]int64) matrix {
+	var m matrix
+	for _, word := range words {
+		if slices.ContainsFunc(v.Dependencies, func(d Dependency) bool { return of(&d)[word] > 0 }) {
+			m.Head = append(m.Head, word)
+		}
+	}
+	for i := range v.Dependencies {
+		d := &v.Dependencies[i]
+		if len(of(d)) == 0 {
+			continue
+		}
+		r := row{Name: d.Name}
+		for _, word := range m.Head {
+			r.Cells = append(r.Cells, of(d)[word])
+		}
+		m.Rows = append(m.Rows, r)
+	}
+	return m
+}
+
+// Calls and what follows are a dependency's numbers for the table.
+func (d Dependency) Calls() int64     { return d.totals.Calls }
+func (d Dependency) Attempts() int64  { return d.totals.Attempts }
+func (d Dependency) Retried() int64   { return d.totals.Retries }
+func (d Dependency) Hedges() int64    { return d.totals.Hedges }
+func (d Dependency) Failures() int64  { return sum(d.totals.Claims) }
+func (d Dependency) DeniedAll() int64 { return sum(d.totals.Denied) }
+
+func sum(m map[string]int64) (n int64) {
+	for _, one := range m {
+		n += one
+	}
+	return n
+}
+
+// Share is how much of the dependency's failures failed the operation too.
+func (e Edge) Share() string {
+	if e.Failed <= 0 {
+		return "–"
+	}
+	return percent(e.Both / e.Failed)
+}
+
+// DetailsOf returns a dependency's plots.
+func (v *view) DetailsOf(i int) []plot {
+	d := &v.Dependencies[i]
+	series, ok := v.History.Dependencies[d.Name]
+	if !ok {
+		return nil
+	}
+	return plots("plot-"+strconv.Itoa(i), d.Name, series, v.Window)
+}
+
+// LinkTo is the page of one dependency.
+func (v *view) LinkTo(name string) string { return link("window", v.Window.word, "dependency", name) }
+
+var functions = template.FuncMap{
+	"count":        count,
+	"percent":      percent,
+	"tokens":       func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) },
+	"ms":           shortMS,
+	"instant":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"stamp":        func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"clock":        func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
+	"ratio":        func(ok, total uint64) float64 { return float64(ok) / float64(max(total, 1)) },
+	"weight":       func(w float64) string { return strconv.FormatFloat(w, 'f', 1, 64) },
+	"nav":          func() []section { return sections },
+	"table":        func(id, caption string, m matrix, none string) tableView { return tableView{id, caption, m, none} },
+	"list":         func(id, caption, head string, of any) listView { return listView{id, caption, head, of} },
+	"breakerTotal": func(b Breaker) uint64 { return b.Successes + b.Failures },
+	"icon":         func() template.URL { return icon },
+}
+
+// tableView and listView are what the template's parts are called with.
+type (
+	tableView struct {
+		ID, Caption string
+		Matrix      matrix
+		None        string // said in place of an empty one
+	}
+	listView struct {
+		ID, Caption, Head string
+		Of                any
+	}
+)
+
+// section is one place that the page's own links lead to.
+type section struct{ ID, Name string }
+
+var sections = []section{
+	{"rates", "Last minutes"}, {"dependencies", "Dependencies"}, {"denials", "Denials"}, {"claims", "Claims"}, {"edges", "Edges"},
+	{"recent-retries", "Recent retries"}, {"recent-denials", "Recent denials"}, {"callers", "Callers"}, {"service", "Service"}, {"catalog", "Catalog"},
+}
+
+// icon keeps browsers from asking for one.
+const icon template.URL = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath d='M2 12 6 5l4 5 4-7' fill='none' stroke='%230b6e4f' stroke-width='2'/%3E%3C/svg%3E"
+
+// count writes a whole number in groups of three.
+func count(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 0, 64) + " %" }
+
+// shortMS writes milliseconds with as many digits as they deserve; 0 is none.
+func shortMS(ms float64) string {
+	switch {
+	case ms == 0:
+		return "–"
+	case ms < 10:
+		return strconv.FormatFloat(ms, 'f', 1, 64) + " ms"
+	case ms < 10_000:
+		return strconv.FormatFloat(ms, 'f', 0, 64) + " ms"
+	default:
+		return strconv.FormatFloat(ms/1000, 'f', 1, 64) + " s"
+	}
+}
