@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/chainbudget/chainbudget-go/chainbudget"
+	"github.com/chainbudget/chainbudget-go/internal/connectrpc"
 	"github.com/chainbudget/chainbudget-go/internal/engine"
 	"github.com/chainbudget/chainbudget-go/internal/rpc"
 	"github.com/chainbudget/chainbudget-go/profiles"
@@ -35,7 +36,7 @@ type client struct {
 	dep        *engine.Dependency
 	idempotent []string
 	unreadable *connect.Error // of every call, where warnings are errors
-	methods    methods
+	methods    connectrpc.Methods
 	refused    atomic.Pointer[callError] // the latest of Policy.Refusal
 }
 
@@ -70,11 +71,13 @@ func (c *client) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return nil, err
 		}
 		x := &unary{next: next, req: req}
-		x.client, x.info, x.peer = c, c.methods.of(spec, c.idempotent), req.Peer()
-		x.begin(ctx, in, policy, req.Header(), req.Any())
+		x.Method, x.Protocol = c.method(spec), req.Peer().Protocol
+		x.Begin(ctx, in, policy)
+		x.Address(req.Peer().Addr)
 		if pass := x.Pass(ctx); pass != nil {
 			return next(pass, req)
 		}
+		x.Ask(req.Any(), keyed(req.Header()))
 		return x.run()
 	}
 }

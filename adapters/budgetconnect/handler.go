@@ -2,9 +2,7 @@ package budgetconnect
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -23,21 +21,15 @@ import (
 // Interceptors after it run inside. With a nil or zero sdk requests pass as they are; on a client it does nothing. Within
 // another of the same request and SDK it does nothing either: the outermost decides.
 func NewHandlerInterceptor(sdk *chainbudget.SDK, options ...Option) connect.Interceptor {
-	h := &handler{}
-	if (*engine.SDK)(sdk).Usable() {
-		h.sdk = (*engine.SDK)(sdk)
-	}
+	entry := false
 	for _, o := range options {
-		h.entry = h.entry || o.Entry
+		entry = entry || o.Entry
 	}
-	return h
+	return &handler{rpc.NewServer((*engine.SDK)(sdk), entry)}
 }
 
 // handler is the interceptor.
-type handler struct {
-	sdk   *engine.SDK // nil: everything passes
-	entry bool
-}
+type handler struct{ rpc.Server }
 
 var _ connect.Interceptor = (*handler)(nil)
 
@@ -48,7 +40,7 @@ func (h *handler) WrapStreamingClient(next connect.StreamingClientFunc) connect.
 
 // WrapUnary implements [connect.Interceptor].
 func (h *handler) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
-	if h.sdk == nil {
+	if h.SDK == nil {
 		return next
 	}
 	return func(ctx context.Context, req connect.AnyRequest) (resp connect.AnyResponse, err error) {
@@ -58,16 +50,16 @@ func (h *handler) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		}
 		if outer := h.outer(ctx, req.Header()); outer != nil {
 			if resp, err = next(ctx, req); err != nil {
-				blame(ctx, outer, err)
+				rpc.Blame(ctx, outer, err)
 			}
 			return resp, err
 		}
-		generation := h.sdk.Generation()
+		generation := h.SDK.Generation()
 		if rpc.Probe(spec.Procedure) || generation.Mode() == profiles.ModeBypass {
-			stripHeader(req.Header())
+			member.StripHeaders(member.HTTP(req.Header()))
 			return next(member.Strip(ctx), req)
 		}
-		in := &inbound{sdk: h.sdk, procedure: spec.Procedure, peer: req.Peer(), unary: true}
+		in := &inbound{procedure: spec.Procedure, peer: req.Peer(), unary: true}
 		if info, ok := connect.CallInfoForHandlerContext(ctx); ok {
 			in.answers = info
 		}
@@ -78,7 +70,7 @@ func (h *handler) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			if !done {
 				in.panicked(ctx)
 			}
-			in.finish()
+			rpc.Finish(&in.Inbound, in.status)
 		}()
 		resp, err = next(ctx, req)
 		done = true
@@ -91,23 +83,23 @@ func (h *handler) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 
 // WrapStreamingHandler implements [connect.Interceptor].
 func (h *handler) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
-	if h.sdk == nil {
+	if h.SDK == nil {
 		return next
 	}
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		if outer := h.outer(ctx, conn.RequestHeader()); outer != nil {
 			err := next(ctx, conn)
 			if err != nil {
-				blame(ctx, outer, err)
+				rpc.Blame(ctx, outer, err)
 			}
 			return err
 		}
-		generation, procedure := h.sdk.Generation(), conn.Spec().Procedure
+		generation, procedure := h.SDK.Generation(), conn.Spec().Procedure
 		if rpc.Probe(procedure) || generation.Mode() == profiles.ModeBypass {
-			stripHeader(conn.RequestHeader())
+			member.StripHeaders(member.HTTP(conn.RequestHeader()))
 			return next(member.Strip(ctx), conn)
 		}
-		in := &inbound{sdk: h.sdk, procedure: procedure, peer: conn.Peer(), answers: conn}
+		in := &inbound{procedure: procedure, peer: conn.Peer(), answers: conn}
 		ctx, cancel := h.arrive(in, ctx, generation, http.MethodPost, conn.RequestHeader())
 		defer cancel()
 		done := false
@@ -115,7 +107,7 @@ func (h *handler) WrapStreamingHandler(next connect.StreamingHandlerFunc) connec
 			if !done {
 				in.panicked(ctx)
 			}
-			in.finish()
+			rpc.Finish(&in.Inbound, in.status)
 		}()
 		err := next(ctx, conn)
 		done = true
@@ -126,52 +118,24 @@ func (h *handler) WrapStreamingHandler(next connect.StreamingHandlerFunc) connec
 // outer returns the request that something further out has opened the purse of, or nil.
 func (h *handler) outer(ctx context.Context, header http.Header) *engine.Inbound {
 	// The outermost has stripped the request: one that brings a header was sent since, by a call within this process.
-	if outer := engine.FromContext(ctx); outer != nil && outer.SDK() == h.sdk && len(header[otelprop.HTTPRequestHeader]) == 0 {
+	if outer := engine.FromContext(ctx); outer != nil && outer.SDK() == h.SDK && len(header[otelprop.HTTPRequestHeader]) == 0 {
 		return outer
 	}
 	return nil
 }
 
-// errCallerGone is the cause when the time that the caller has left runs out.
-var errCallerGone = errors.New("chainbudget: the caller's attempt has no time left")
-
 // arrive opens the purse of a request and returns its context.
 func (h *handler) arrive(in *inbound, ctx context.Context, g *engine.Generation, method string, header http.Header) (context.Context, context.CancelFunc) {
-	request := in.request(g, method, header)
-	arrival := h.arrival(ctx, header, request, g)
-	h.sdk.Arrive(&in.Inbound, arrival)
+	ctx, cancel := h.Arrive(ctx, &in.Inbound, g, &rpc.Request{
+		Method:    method,
+		Procedure: in.procedure,
+		Host:      header["Host"],
+		Header:    header[otelprop.HTTPRequestHeader],
+		Baggage:   header[otelprop.HTTPBaggageHeader],
+		Envoy:     header["X-Envoy-Attempt-Count"],
+		GRPC:      header["Grpc-Previous-Rpc-Attempts"],
+	})
 	in.Route = in
-	in.Idempotent = request != nil && g.Local().IdempotentRequest(request)
-	stripHeader(header)
-	ctx = member.Strip(ctx)
-	cancel := context.CancelFunc(nothing)
-	if limit := arrival.Wire.Timeout; limit > 0 && !h.entry && arrival.Wire.Direct && g.Catalog().Chain.Deadlines == profiles.DeadlinesPropagate {
-		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > limit {
-			ctx, cancel = context.WithTimeoutCause(ctx, limit, errCallerGone)
-		}
-	}
+	member.StripHeaders(member.HTTP(header))
 	return in.Context(ctx), cancel
-}
-
-func nothing() {}
-
-// arrival reads what the request brought.
-func (h *handler) arrival(ctx context.Context, header http.Header, r *http.Request, g *engine.Generation) engine.Arrival {
-	chain := &g.Catalog().Chain
-	if h.entry {
-		budget := chain.Budget
-		if r != nil {
-			if own, ok := g.Local().Budget(r); ok {
-				budget = own
-			}
-		}
-		return engine.Arrival{Generation: g, Entry: true, Budget: budget}
-	}
-	a := engine.Arrival{Generation: g, Foreign: rpc.Above(header["X-Envoy-Attempt-Count"], 1) || rpc.Above(header["Grpc-Previous-Rpc-Attempts"], 0)}
-	lines := header[otelprop.HTTPBaggageHeader]
-	if len(lines) == 0 {
-		lines = member.Line(ctx) // something further out may have taken the header and kept the baggage in the context
-	}
-	a.Wire, a.Rejects = otelprop.ReadRequest(lines, header[otelprop.HTTPRequestHeader], chain.MaxBudget)
-	return a
 }

@@ -47,22 +47,3 @@ func canonical(k string) string {
 	}
 	return k
 }
-
-// stripHeader takes what is ours off an inbound request, in place. I6: it is what keeps a grant from leaving other than
-// through an adapter.
-func stripHeader(h http.Header) {
-	delete(h, otelprop.HTTPRequestHeader)
-	delete(h, otelprop.HTTPReturnHeader)
-	lines := h[otelprop.HTTPBaggageHeader]
-	if len(lines) == 0 {
-		return
-	}
-	kept, found := otelprop.StripBaggage(lines)
-	switch {
-	case !found:
-	case len(kept) == 0:
-		delete(h, otelprop.HTTPBaggageHeader)
-	default:
-		h[otelprop.HTTPBaggageHeader] = kept
-	}
-}

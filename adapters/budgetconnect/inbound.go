@@ -4,22 +4,19 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 
 	"connectrpc.com/connect"
 
-	"github.com/chainbudget/chainbudget-go/chainbudget"
+	"github.com/chainbudget/chainbudget-go/internal/connectrpc"
 	"github.com/chainbudget/chainbudget-go/internal/engine"
 	"github.com/chainbudget/chainbudget-go/internal/rpc"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
-	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
 // inbound is the state of one request.
 type inbound struct {
 	engine.Inbound
-	sdk       *engine.SDK
 	procedure string
 	peer      connect.Peer
 	unary     bool
@@ -36,27 +33,6 @@ type answers interface {
 
 // Operation names the route.
 func (in *inbound) Operation() string { return in.procedure }
-
-// request is the request as HTTP has it, for the patterns of the catalog. It is nil where the catalog has none.
-func (in *inbound) request(g *engine.Generation, method string, header http.Header) *http.Request {
-	local := g.Local()
-	if local == nil || len(local.Routes) == 0 && len(local.Idempotent) == 0 {
-		return nil
-	}
-	r := &http.Request{Method: method, URL: &url.URL{Path: in.procedure}}
-	if host := header["Host"]; len(host) > 0 {
-		r.Host = host[0]
-	}
-	return r
-}
-
-// outcome describes the answer by its status.
-func (in *inbound) outcome() engine.Answer {
-	return engine.Answer{
-		Failed:   in.Generation().Local().Failure(in.status),
-		Rejected: in.status == http.StatusServiceUnavailable || in.status == http.StatusTooManyRequests,
-	}
-}
 
 // grpc reports whether the caller speaks gRPC or gRPC-Web: what is about a call comes in a trailer then, and its clients
 // know pushback.
@@ -90,53 +66,35 @@ func without(h http.Header) http.Header {
 	return h
 }
 
-// conclusion is what a request came to.
-type conclusion struct {
-	verdict ownership.Verdict
-	line    string // the return; "" = none is owed
-	never   bool   // nobody should retry
-	others  bool   // it is somebody else's failure
-}
-
 // conclude closes the purse, once the status is known.
-func (in *inbound) conclude(ctx context.Context) (c conclusion) {
-	answer := in.outcome()
-	if in.Owes() || answer.Failed {
-		c.verdict = in.Verdict(ctx, answer)
-	}
-	if in.Owes() {
-		ret := in.Return(c.verdict)
-		var buf [otelprop.MaxReturn]byte
-		c.line = string(ret.Append(buf[:0]))
-	}
-	c.others = answer.Failed && c.verdict.Depth > 0
-	c.never = in.grpc() && answer.Failed && in.Generation().Mode() == profiles.ModeEnforce &&
-		(c.verdict.Claim == ownership.ClaimUnclaimed || c.verdict.Claim == ownership.ClaimStop)
+func (in *inbound) conclude(ctx context.Context) rpc.Conclusion {
+	c := rpc.Conclude(ctx, &in.Inbound, in.status)
+	c.Never = c.Never && in.grpc()
 	return c
 }
 
 // tell sets the return, in place of what the handler may have copied from a callee.
-func (in *inbound) tell(c conclusion) {
+func (in *inbound) tell(c rpc.Conclusion) {
 	if in.answers == nil {
 		return
 	}
 	header, trailer := in.answers.ResponseHeader(), in.answers.ResponseTrailer()
 	delete(header, otelprop.HTTPReturnHeader)
 	delete(trailer, otelprop.HTTPReturnHeader)
-	if c.others {
-		delete(header, pushbackHeader)
-		delete(trailer, pushbackHeader)
+	if c.Others {
+		delete(header, connectrpc.PushbackHeader)
+		delete(trailer, connectrpc.PushbackHeader)
 	}
 	to := trailer
 	if in.unary && !in.grpc() {
 		to = header
 	}
-	if c.line != "" {
-		in.value[0] = c.line
+	if c.Line != "" {
+		in.value[0] = c.Line
 		to[otelprop.HTTPReturnHeader] = in.value[:]
 	}
-	if c.never {
-		to[pushbackHeader] = noRetry
+	if c.Never {
+		to[connectrpc.PushbackHeader] = noRetry
 	}
 }
 
@@ -154,15 +112,15 @@ func (in *inbound) answer(ctx context.Context, err error) error {
 		e = connect.NewError(codeOf(err), err)
 	}
 	in.status = rpc.MeaningOf(uint32(e.Code())).Status
-	if in.outcome().Failed {
-		blame(ctx, &in.Inbound, err)
+	if rpc.Answer(&in.Inbound, in.status).Failed {
+		rpc.Blame(ctx, &in.Inbound, err)
 	}
 	c := in.conclude(ctx)
 	out, bare := in.rewrite(e, c)
 	// An answer that is beyond a client's limit by itself goes to one that has another.
-	if in.grpc() && in.answers != nil && in.fits(bare, conclusion{}) && !in.fits(out, c) {
+	if in.grpc() && in.answers != nil && in.fits(bare, rpc.Conclusion{}) && !in.fits(out, c) {
 		if out = bare; !in.fits(out, c) {
-			c.line, c.never = "", false
+			c.Line, c.Never = "", false
 		}
 	}
 	in.tell(c)
@@ -180,17 +138,6 @@ func codeOf(err error) connect.Code {
 	return connect.CodeUnknown
 }
 
-// blame makes the failed calls that the handler's error wraps the exact cause, unless the handler said what caused the
-// failure. An error that wraps none proves nothing: handlers make up one of their own more often than not.
-func blame(ctx context.Context, in *engine.Inbound, err error) {
-	if _, _, exact := in.Tracker.Failures(); exact {
-		return
-	}
-	if f, ok := errors.AsType[*chainbudget.DeniedError](err); ok && f != nil {
-		ownership.Blame(ctx, err)
-	}
-}
-
 // panicked answers for a handler that panicked: an interceptor further out may recover and answer internal.
 func (in *inbound) panicked(ctx context.Context) {
 	ownership.Own(ctx)
@@ -198,18 +145,12 @@ func (in *inbound) panicked(ctx context.Context) {
 	in.tell(in.conclude(ctx))
 }
 
-// finish is called when the request is over.
-func (in *inbound) finish() {
-	in.Learn(in.outcome())
-	in.End()
-}
-
 // rewrite makes the error that goes out: with the code, message, metadata and details of the handler's own, without what
 // this hop does not own, and with the return among the details. bare is the same without the return. The handler's error
 // may be one of many requests, and is not written.
-func (in *inbound) rewrite(e *connect.Error, c conclusion) (out, bare *connect.Error) {
+func (in *inbound) rewrite(e *connect.Error, c rpc.Conclusion) (out, bare *connect.Error) {
 	// A callee's return came from a callee, whatever the handler did with it.
-	others := c.others || len(returnLines(e)) > 0
+	others := c.Others || len(returnLines(e)) > 0
 	wire := connect.IsWireError(e)
 	if wire {
 		bare = connect.NewWireError(e.Code(), e.Unwrap()) // connect keeps its metadata from going up
@@ -224,16 +165,16 @@ func (in *inbound) rewrite(e *connect.Error, c conclusion) (out, bare *connect.E
 	if !wire {
 		own := *e // Meta writes where there is none
 		for k, v := range own.Meta() {
-			if k == otelprop.HTTPReturnHeader || others && k == pushbackHeader {
+			if k == otelprop.HTTPReturnHeader || others && k == connectrpc.PushbackHeader {
 				continue
 			}
 			bare.Meta()[k] = v
 		}
 	}
-	if c.line == "" {
+	if c.Line == "" {
 		return bare, bare
 	}
-	d, err := returnDetail(c.line)
+	d, err := returnDetail(c.Line)
 	if err != nil {
 		return bare, bare
 	}

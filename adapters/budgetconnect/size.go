@@ -21,12 +21,12 @@ const (
 
 // fits reports whether an error has room in a gRPC client's header list beside what the handler sends, with what this hop
 // adds.
-func (in *inbound) fits(e *connect.Error, c conclusion) bool {
+func (in *inbound) fits(e *connect.Error, c rpc.Conclusion) bool {
 	size := headerSlack + fields(in.answers.ResponseTrailer()) + fields(e.Meta()) + statusSize(e)
-	if c.line != "" {
-		size += len(otelprop.HTTPReturnHeader) + len(c.line) + fieldSize
+	if c.Line != "" {
+		size += len(otelprop.HTTPReturnHeader) + len(c.Line) + fieldSize
 	}
-	if c.never {
+	if c.Never {
 		size += len(rpc.PushbackKey) + len(rpc.NoRetry) + fieldSize
 	}
 	return size <= headerList

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
+	"net/http"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"connectrpc.com/connect"
 	"github.com/stretchr/testify/assert"
@@ -197,5 +201,79 @@ func TestRegression_an_open_breaker_refuses_streams(t *testing.T) {
 		assert.Equal(t, ownership.ReasonBreakerOpen, denied.Reason)
 		assert.Equal(t, connect.CodeUnavailable, connect.CodeOf(err))
 		assert.Equal(t, before, calls.Load())
+	})
+}
+
+// roundTrips counts requests, and fails them.
+type roundTrips struct{ n atomic.Int64 }
+
+func (r *roundTrips) RoundTrip(*http.Request) (*http.Response, error) {
+	r.n.Add(1)
+	return nil, &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+}
+
+// TestRegression_a_refused_stream_sends_nothing: connect sends a request when a stream that was never used is closed.
+func TestRegression_a_refused_stream_sends_nothing(t *testing.T) {
+	use := map[string]func(context.Context, *connect.Client[text, text]) error{
+		"server stream": func(ctx context.Context, c *connect.Client[text, text]) error {
+			_, err := list(ctx, c)
+			return err
+		},
+		"client stream": func(ctx context.Context, c *connect.Client[text, text]) error {
+			_, err := c.CallClientStream(ctx).CloseAndReceive()
+			return err
+		},
+		"both": func(ctx context.Context, c *connect.Client[text, text]) error {
+			stream := c.CallBidiStream(ctx)
+			_ = stream.CloseRequest()
+			_, err := stream.Receive()
+			_ = stream.CloseResponse()
+			return err
+		},
+	}
+	eachProtocol(t, func(t *testing.T, p protocol) {
+		for name, call := range use {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var sent roundTrips
+					rec := newSDK(t, "caller")
+					dep := with(rec.Dependency("callee", "brittle"), every)
+					client := connect.NewClient[text, text](&http.Client{Transport: &sent}, "http://callee"+listProcedure, append(p.options, dep)...)
+					for range 3 {
+						assert.Error(t, call(begin(t, rec), client))
+					}
+					synctest.Wait()
+					before := sent.n.Load()
+					require.NotZero(t, before)
+					denied, ok := errors.AsType[*chainbudget.DeniedError](call(begin(t, rec), client))
+					require.True(t, ok)
+					assert.Equal(t, ownership.ReasonBreakerOpen, denied.Reason)
+					synctest.Wait()
+					assert.Equal(t, before, sent.n.Load())
+				})
+			})
+		}
+	})
+}
+
+// TestRegression_a_key_makes_a_stream_repeatable, as it does a unary call.
+func TestRegression_a_key_makes_a_stream_repeatable(t *testing.T) {
+	eachProtocol(t, func(t *testing.T, p protocol) {
+		var calls atomic.Int64
+		url := serve(t, unavailable(&calls).mux())
+		rec := newSDK(t, "caller")
+		client := p.client(t, url, listProcedure, with(rec.Dependency("callee", "twice")))
+		for want, key := range []string{"", "k"} {
+			calls.Store(0)
+			req := connect.NewRequest(say("x"))
+			if key != "" {
+				req.Header().Set("Idempotency-Key", key)
+			}
+			stream, err := client.CallServerStream(begin(t, rec), req)
+			require.NoError(t, err)
+			assert.False(t, stream.Receive())
+			stream.Close()
+			assert.EqualValues(t, want+1, calls.Load(), "key %q", key)
+		}
 	})
 }

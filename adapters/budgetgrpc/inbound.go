@@ -21,13 +21,11 @@ import (
 	"github.com/chainbudget/chainbudget-go/internal/rpc"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
-	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
 // inbound is the state of one request.
 type inbound struct {
 	engine.Inbound
-	sdk      *engine.SDK
 	method   string
 	mark     requestContext
 	code     codes.Code
@@ -67,42 +65,22 @@ func (c *requestContext) Value(key any) any {
 // Operation names the route.
 func (in *inbound) Operation() string { return in.method }
 
-// outcome describes the answer by its code.
-func (in *inbound) outcome() engine.Answer {
-	return engine.Answer{
-		Failed:   in.Generation().Local().Failure(rpc.MeaningOf(uint32(in.code)).Status),
-		Rejected: in.code == codes.Unavailable || in.code == codes.ResourceExhausted,
-	}
-}
+// status describes the answer as HTTP does.
+func (in *inbound) status() int { return rpc.MeaningOf(uint32(in.code)).Status }
 
 // answer closes the purse, sets the trailer, and returns the error to answer with. trailer is what the handler has set
 // itself.
 func (in *inbound) answer(ctx context.Context, err error, trailer metadata.MD, set func(metadata.MD)) error {
 	st, own := statusOf(err)
 	in.code = st.Code()
-	answer := in.outcome()
-	if answer.Failed {
-		in.blame(ctx, err)
+	if rpc.Answer(&in.Inbound, in.status()).Failed {
+		rpc.Blame(ctx, &in.Inbound, err)
 	}
-	var (
-		verdict ownership.Verdict
-		line    string
-	)
-	if in.Owes() || answer.Failed {
-		verdict = in.Verdict(ctx, answer)
-	}
-	if in.Owes() {
-		ret := in.Return(verdict)
-		var buf [otelprop.MaxReturn]byte
-		line = string(ret.Append(buf[:0]))
-	}
-	never := answer.Failed && in.Generation().Mode() == profiles.ModeEnforce &&
-		(verdict.Claim == ownership.ClaimUnclaimed || verdict.Claim == ownership.ClaimStop)
+	c := rpc.Conclude(ctx, &in.Inbound, in.status())
 	// What somebody else's trailer said about when to ask again is about that call. Two values mean never.
-	never = never || answer.Failed && verdict.Depth > 0 && len(trailer[rpc.PushbackKey]) > 0
-	r := reply{line: line, never: never}
+	r := reply{line: c.Line, never: c.Never || c.Others && len(trailer[rpc.PushbackKey]) > 0}
 	if st.Code() != codes.OK {
-		r.status = cleaned(st.Proto(), answer.Failed && verdict.Depth > 0)
+		r.status = cleaned(st.Proto(), c.Others)
 		r.bare = r.status
 		r.addDetail()
 	}
@@ -116,17 +94,6 @@ func (in *inbound) answer(ctx context.Context, err error, trailer metadata.MD, s
 	return &answeredError{error: err, status: status.FromProto(r.status)}
 }
 
-// blame makes the failed calls that the handler's error wraps the exact cause, unless the handler said what caused the
-// failure. An error that wraps none proves nothing: handlers make up a status of their own more often than not.
-func (in *inbound) blame(ctx context.Context, err error) {
-	if _, _, exact := in.Tracker.Failures(); exact {
-		return
-	}
-	if f, ok := errors.AsType[*chainbudget.DeniedError](err); ok && f != nil {
-		ownership.Blame(ctx, err)
-	}
-}
-
 // panicked answers for a handler that panicked: an interceptor further out may recover and answer Internal.
 func (in *inbound) panicked(ctx context.Context, set func(metadata.MD)) {
 	ownership.Own(ctx)
@@ -134,12 +101,6 @@ func (in *inbound) panicked(ctx context.Context, set func(metadata.MD)) {
 }
 
 var errPanicked = status.Error(codes.Internal, "chainbudget: the handler panicked")
-
-// finish is called when the request is over.
-func (in *inbound) finish() {
-	in.Learn(in.outcome())
-	in.End()
-}
 
 // statusOf returns the status to answer an error with: what gRPC makes of it, but that a failed call which came without a
 // status, of HTTP or of a function, is not UNKNOWN. own is false where gRPC would answer otherwise by itself.

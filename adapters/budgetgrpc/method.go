@@ -2,26 +2,17 @@ package budgetgrpc
 
 import (
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	"github.com/chainbudget/chainbudget-go/internal/engine"
 	"github.com/chainbudget/chainbudget-go/internal/rpc"
 )
 
-// methods remembers what is known about the methods that a client calls. The zero value is ready to use.
-type methods struct {
-	known sync.Map // full name → *methodInfo
-	count atomic.Int32
-}
-
-// maxMethods bounds what is remembered: a proxy calls whatever it is asked to.
-const maxMethods = 1024
+// methods remembers what is known about the methods that a client calls.
+type methods struct{ rpc.Methods[methodInfo] }
 
 type methodInfo struct {
 	shape      uint64
@@ -32,20 +23,15 @@ type methodInfo struct {
 
 // of returns what is known about a full method name.
 func (m *methods) of(method string, s *settings) *methodInfo {
-	if known, ok := m.known.Load(method); ok {
-		return known.(*methodInfo)
+	if known := m.Find(method); known != nil {
+		return known
 	}
 	info := &methodInfo{
-		shape:      max(engine.HashString(engine.HashSeed, method), 1),
+		shape:      rpc.Shape(method),
 		idempotent: rpc.Listed(method, s.idempotent) || declaredIdempotent(method),
 	}
 	info.limit, info.limited = s.limits.of(method)
-	if m.count.Load() < maxMethods {
-		if _, loaded := m.known.LoadOrStore(strings.Clone(method), info); !loaded {
-			m.count.Add(1)
-		}
-	}
-	return info
+	return m.Keep(method, info)
 }
 
 // declaredIdempotent reports whether the method's own definition, linked into the program, says that it may run twice.
@@ -65,19 +51,15 @@ func declaredIdempotent(method string) bool {
 	return options.GetIdempotencyLevel() != descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
 }
 
-// maxIdentified is up to which size a message is read to tell whether a call repeats a failed one.
-const maxIdentified = 16 << 10
-
-// identify tells one request of a method from another, 0 where that is not known: a loop around the SDK asks the same
-// again, while two orders are two requests.
+// identify tells one request of a method from another, 0 where that is not known.
 func (i *methodInfo) identify(request any) uint64 {
 	m, ok := request.(proto.Message)
-	if !ok || proto.Size(m) > maxIdentified {
+	if !ok || proto.Size(m) > rpc.MaxIdentified {
 		return 0
 	}
 	b, err := proto.MarshalOptions{Deterministic: true, AllowPartial: true}.Marshal(m)
 	if err != nil {
 		return 0
 	}
-	return max(engine.HashString(i.shape, string(b)), 1)
+	return rpc.Identify(i.shape, b)
 }

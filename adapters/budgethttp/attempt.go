@@ -189,7 +189,7 @@ func (x *exchange) prepare(a *attempt, now time.Time, body io.ReadCloser) *http.
 	}
 	header := copyHeader(x.req.Header)
 	if x.external {
-		stripHeader(header)
+		member.StripHeaders(member.HTTP(header))
 		parent = member.Strip(parent) // an instrumented transport below would write the baggage that it finds there
 	} else {
 		left := limit

@@ -82,8 +82,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	generation := h.sdk.Generation()
 	if probe(r.URL.Path) || generation.Mode() == profiles.ModeBypass {
-		stripHeader(r.Header)
-		delete(r.Header, otelprop.HTTPReturnHeader)
+		member.StripHeaders(member.HTTP(r.Header))
 		h.next.ServeHTTP(w, r.WithContext(member.Strip(ctx)))
 		return
 	}
@@ -92,8 +91,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.sdk.Arrive(&in.Inbound, arrival)
 	in.Idempotent = generation.Local().IdempotentRequest(r)
 	// I6: nothing forwards the grant a second time, neither the headers nor the context.
-	stripHeader(r.Header)
-	delete(r.Header, otelprop.HTTPReturnHeader)
+	member.StripHeaders(member.HTTP(r.Header))
 	ctx = member.Strip(ctx)
 	if limit := arrival.Wire.Timeout; limit > 0 && !h.entry && arrival.Wire.Direct && generation.Catalog().Chain.Deadlines == profiles.DeadlinesPropagate {
 		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > limit {

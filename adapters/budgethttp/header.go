@@ -47,24 +47,6 @@ func ours(k string) string {
 	return k
 }
 
-// stripHeader takes everything of ours out of a header map of requests. I6: it is what keeps a grant from leaving
-// other than through an adapter.
-func stripHeader(h http.Header) {
-	delete(h, otelprop.HTTPRequestHeader)
-	lines := h[otelprop.HTTPBaggageHeader]
-	if len(lines) == 0 {
-		return
-	}
-	kept, found := otelprop.StripBaggage(lines)
-	switch {
-	case !found:
-	case len(kept) == 0:
-		delete(h, otelprop.HTTPBaggageHeader)
-	default:
-		h[otelprop.HTTPBaggageHeader] = kept
-	}
-}
-
 // idempotent reports whether a request may run twice: by its method, or by a key that lets the callee tell.
 func idempotent(req *http.Request) bool {
 	switch req.Method {

@@ -91,7 +91,22 @@ var allowed = map[string][]allowance{
 	"internal/nethttp": {
 		{"internal/ctxkey", "finds net/http's own key in the context"},
 	},
-	"internal/rpc": {}, // codes and names, as numbers and strings
+	"internal/rpc": {
+		{"internal/engine", "requests arrive at it, and are concluded by it"},
+		{"internal/member", "the member in the context's baggage"},
+		{"otelprop", "reads requests, writes returns"},
+		{"ownership", "claims, and the cause of a failure"},
+		{"profiles", "deadlines and modes"},
+	},
+	"internal/connectrpc": {
+		{"internal/engine", "calls, attempts and leases"},
+		{"internal/member", "the member in the context's baggage"},
+		{"internal/nethttp", "what net/http does below an attempt without being asked"},
+		{"internal/rpc", "what codes mean, and what pushback says"},
+		{"otelprop", "reads and writes every header"},
+		{"ownership", "claims and reasons"},
+		{"profiles", "codes worth a retry, hints for the delay"},
+	},
 
 	"internal/testnet": {
 		{"otelprop", "tampers with the return's header, and spells no name of its own"},

@@ -243,13 +243,15 @@ func (c *Call) deadline() (time.Time, bool) {
 }
 
 // AttemptLimit returns the profile's limit for an attempt that starts now, unless the caller's own deadline is sooner: its
-// own, or what is left of the whole call's.
+// own, or what is left of the whole call's. It may be asked before the first attempt is admitted.
 func (c *Call) AttemptLimit(now time.Time) (limit time.Duration, ok bool) {
 	limit = c.policy.profile.Retry.AttemptTimeout
+	left := c.policy.profile.Retry.Timeout
 	if !c.end.IsZero() {
-		if left := max(c.end.Sub(now), 1); limit <= 0 || left < limit {
-			limit = left
-		}
+		left = max(c.end.Sub(now), 1)
+	}
+	if left > 0 && (limit <= 0 || left < limit) {
+		limit = left
 	}
 	if limit <= 0 || c.outer != nil {
 		return 0, false
@@ -334,7 +336,7 @@ func (c *Call) Done(now time.Time) {
 		c.race.settle(c)
 	}
 	c.settle()
-	if !c.mayRepeat() && !r.Unsent || r.Effects {
+	if !c.MayRepeat() && !r.Unsent || r.Effects {
 		c.in.Tracker.Effect()
 	}
 	if c.outer != nil {
@@ -390,8 +392,8 @@ func (c *Call) charge() {
 	}
 }
 
-// mayRepeat reports whether somebody who knows said that the request may run twice: this layer or the one that decides.
-func (c *Call) mayRepeat() bool {
+// MayRepeat reports whether somebody who knows said that the request may run twice: this layer or the one that decides.
+func (c *Call) MayRepeat() bool {
 	return c.options.Idempotent || c.outer != nil && c.outer.options.Idempotent
 }
 

@@ -40,6 +40,9 @@ func (c *Call) Ask(operation uint64) {
 // Leave sets what Begin did not know yet: that the request leaves the fleet, CallOptions.External.
 func (c *Call) Leave() { c.options.External = true }
 
+// AllowRepeat sets what Begin did not know yet: that the request may run twice, CallOptions.Idempotent.
+func (c *Call) AllowRepeat() { c.options.Idempotent = true }
+
 // Identify sets what Begin did not know yet: CallOptions.Operation. It is for adapters to which it costs something, before
 // Finish.
 func (c *Call) Identify(operation uint64) { c.options.Operation = operation }
