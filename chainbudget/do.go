@@ -92,7 +92,7 @@ func do[T any](ctx context.Context, dep *Dependency, fn function[T], o CallOptio
 		var none T
 		return none, err
 	}
-	if refused := policy.Refusal(ctx, in); refused != nil {
+	if refused := policy.Refusal(ctx, in, o.MayRepeat); refused != nil {
 		var none T
 		return none, refused
 	}

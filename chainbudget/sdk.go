@@ -50,7 +50,8 @@ func WithObserver(observe func(Event)) Option {
 // returns an error that lists every problem and an SDK that works on the embedded catalog, so that main decides: a bad
 // file must not become a crash loop. Under [WithStrict] it returns only the error.
 //
-// Warnings go to slog.Default, each cause once. Call [SDK.Close] in the end.
+// Warnings go to slog.Default, each cause once. OpenTelemetry's global meter provider observes the numbers, see
+// [SDK.Instrument]. Call [SDK.Close] in the end.
 func New(service string, options ...Option) (*SDK, error) {
 	var set settings
 	for _, o := range options {
@@ -88,6 +89,7 @@ func New(service string, options ...Option) (*SDK, error) {
 	if set.catalogFile != "" {
 		sdk.engine().Follow(set.catalogFile)
 	}
+	sdk.observeGlobally()
 	return sdk, errors.Join(problems...)
 }
 
@@ -126,7 +128,7 @@ func (s *SDK) Dependency(name string, profile profiles.Name) (*Dependency, error
 	return (*Dependency)(d), err
 }
 
-// Close ends the SDK's use: it no longer follows the catalog's file, and saves what it has learned if [SDK.KeepEdges] was given
+// Close ends the SDK's use: it no longer follows the catalog's file, no meter observes it any more, and it saves what it has learned if [SDK.KeepEdges] was given
 // a file. Calls under way finish. No goroutine of the SDK is left then. Closing again does nothing.
 func (s *SDK) Close() error {
 	if !s.engine().Usable() {

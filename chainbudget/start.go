@@ -12,6 +12,9 @@ import (
 // ScopeName names the SDK's instrumentation scope.
 const ScopeName = "github.com/chainbudget/chainbudget-go/chainbudget"
 
+// Version is the SDK's version, and that of its instrumentation.
+const Version = "0.1.0"
+
 // Start begins a chain of its own, for work that no request asked for or that outlives the one that did: cron,
 // background work, each message of a consumer. It mints the catalog's chain budget. The new chain has a trace of its
 // own, linked to the span in ctx. Call end when the work is done; tokens are then gone. Start does not detach ctx from

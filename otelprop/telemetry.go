@@ -21,6 +21,18 @@ const (
 	AttrHop        attribute.Key = "chainbudget.hop"
 	AttrState      attribute.Key = "chainbudget.state"
 
+	// Of metrics only; docs/metrics.md has their values.
+	AttrService attribute.Key = "chainbudget.service"
+	AttrDigest  attribute.Key = "chainbudget.digest"
+	AttrMode    attribute.Key = "chainbudget.mode"
+	AttrCaller  attribute.Key = "chainbudget.caller"
+	AttrOutcome attribute.Key = "chainbudget.outcome"
+	AttrSource  attribute.Key = "chainbudget.source"
+	AttrKind    attribute.Key = "chainbudget.kind"
+	// AttrWithin is the upper bound of a bucket in seconds. It is spelled as Prometheus spells it, so that what works for a
+	// histogram works for the counters that have it.
+	AttrWithin attribute.Key = "le"
+
 	// Of span events only.
 	AttrAttempt     attribute.Key = "chainbudget.attempt"
 	AttrWouldDeny   attribute.Key = "chainbudget.would_deny"

@@ -67,11 +67,12 @@ func (c *client) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		if policy.Mode() == profiles.ModeBypass || rpc.Probe(spec.Procedure) {
 			return next(ctx, req)
 		}
-		if err := c.refusal(ctx, in, policy); err != nil {
+		method := c.method(spec)
+		if err := c.refusal(ctx, in, policy, method.Idempotent); err != nil {
 			return nil, err
 		}
 		x := &unary{next: next, req: req}
-		x.Method, x.Protocol = c.method(spec), req.Peer().Protocol
+		x.Method, x.Protocol = method, req.Peer().Protocol
 		x.Begin(ctx, in, policy)
 		x.Address(req.Peer().Addr)
 		if pass := x.Pass(ctx); pass != nil {
@@ -101,15 +102,16 @@ func (c *client) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect
 	return next
 }
 
-// refusal is the error of a call that does not begin: its context has ended, or the breaker refuses.
-func (c *client) refusal(ctx context.Context, in *engine.Inbound, policy *engine.Policy) error {
+// refusal is the error of a call that does not begin: its context has ended, or the breaker refuses. repeatable says that it
+// could have been retried.
+func (c *client) refusal(ctx context.Context, in *engine.Inbound, policy *engine.Policy, repeatable bool) error {
 	if err := ctx.Err(); err != nil {
 		return connect.NewError(contextCode(err), err)
 	}
 	if c.unreadable != nil {
 		return c.unreadable
 	}
-	denied := policy.Refusal(ctx, in)
+	denied := policy.Refusal(ctx, in, repeatable)
 	if denied == nil {
 		return nil
 	}

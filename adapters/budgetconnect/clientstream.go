@@ -44,7 +44,7 @@ func (c conn) Close() error { return c.CloseResponse() }
 func (c *client) open(ctx context.Context, spec connect.Spec, next connect.StreamingClientFunc, in *engine.Inbound, policy *engine.Policy) connect.StreamingClientConn {
 	s := &clientStream{spec: spec, next: next}
 	s.Method = c.method(spec)
-	refused := c.refusal(ctx, in, policy)
+	refused := c.refusal(ctx, in, policy, s.Method.Idempotent)
 	if refused != nil {
 		below := next(ctx, spec) // never sent; connect asks it whose it is
 		s.peer = below.Peer()

@@ -80,10 +80,11 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, cc *g
 	if policy.Mode() == profiles.ModeBypass || rpc.Probe(method) {
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
-	if err := c.refusal(ctx, in, policy); err != nil {
+	info := c.methods.of(method, &c.settings)
+	if err := c.refusal(ctx, in, policy, info.idempotent && !info.limited); err != nil {
 		return err
 	}
-	x := &call{client: c, cc: cc, method: method, info: c.methods.of(method, &c.settings), opts: opts, req: req, invoke: invoke, reply: reply}
+	x := &call{client: c, cc: cc, method: method, info: info, opts: opts, req: req, invoke: invoke, reply: reply}
 	defer x.begin(ctx, in, policy)()
 	if pass := x.Pass(ctx); pass != nil {
 		return invoke(pass, method, req, reply, cc, opts...)
@@ -96,11 +97,12 @@ func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	if policy.Mode() == profiles.ModeBypass || rpc.Probe(method) {
 		return open(ctx, desc, cc, method, opts...)
 	}
-	if err := c.refusal(ctx, in, policy); err != nil {
+	info := c.methods.of(method, &c.settings)
+	if err := c.refusal(ctx, in, policy, info.idempotent && !info.limited); err != nil {
 		return nil, err
 	}
 	s := &clientStream{desc: desc, open: open}
-	s.call = call{client: c, cc: cc, method: method, info: c.methods.of(method, &c.settings), opts: opts, desc: desc, stream: s}
+	s.call = call{client: c, cc: cc, method: method, info: info, opts: opts, desc: desc, stream: s}
 	s.end = s.begin(ctx, in, policy)
 	if pass := s.Pass(ctx); pass != nil {
 		s.end()
@@ -112,12 +114,13 @@ func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	return s, nil
 }
 
-// refusal is the error of a call that does not begin: its context has ended, or the breaker refuses.
-func (c *client) refusal(ctx context.Context, in *engine.Inbound, policy *engine.Policy) error {
+// refusal is the error of a call that does not begin: its context has ended, or the breaker refuses. repeatable says that it
+// could have had as many attempts as its profile says.
+func (c *client) refusal(ctx context.Context, in *engine.Inbound, policy *engine.Policy, repeatable bool) error {
 	if err := ctx.Err(); err != nil {
 		return status.FromContextError(err).Err()
 	}
-	denied := policy.Refusal(ctx, in)
+	denied := policy.Refusal(ctx, in, repeatable)
 	if denied == nil {
 		return nil
 	}

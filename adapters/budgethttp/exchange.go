@@ -41,7 +41,8 @@ func roundTrip(base http.RoundTripper, dep *engine.Dependency, req *http.Request
 		closeBody(req)
 		return nil, context.Cause(ctx)
 	}
-	if refused := policy.Refusal(ctx, in); refused != nil {
+	mayRepeat, replays := idempotent(req), replayable(req)
+	if refused := policy.Refusal(ctx, in, mayRepeat && replays); refused != nil {
 		closeBody(req)
 		return nil, refused
 	}
@@ -50,8 +51,8 @@ func roundTrip(base http.RoundTripper, dep *engine.Dependency, req *http.Request
 	x.Begin(ctx, in, policy, engine.CallOptions{
 		Operation:  exact,
 		Shape:      shape,
-		Idempotent: idempotent(req),
-		Replayable: replayable(req),
+		Idempotent: mayRepeat,
+		Replayable: replays,
 		External:   x.external,
 		Alone:      len(req.Trailer) > 0, // each sending of the body would write the caller's map
 	})

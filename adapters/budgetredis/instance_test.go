@@ -115,7 +115,7 @@ func (i *instance) calls(n int, err error) {
 // refuses reports whether its breaker is open, without a call.
 func (i *instance) refuses() bool {
 	d := (*engine.Dependency)(i.dep)
-	return d.Policy().Refusal(context.Background(), nil) != nil
+	return d.Policy().Refusal(context.Background(), nil, false) != nil
 }
 
 func (i *instance) swap(yaml string) {

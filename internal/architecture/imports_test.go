@@ -39,12 +39,18 @@ var allowed = map[string][]allowance{
 		{"breaker", "a gate of the decision asks the dependency's breaker"},
 		{"internal/ctxkey", "finds the purse in the context"},
 		{"internal/edges", "learns and asks who causes whose failures"},
+		{"internal/instruments", "metrics observe the counters"},
 		{"internal/rolling", "the windows of the availability floor and of what arrives"},
 		{"internal/watch", "follows the catalog file"},
 		{"otelprop", "purses are filled from requests and answer with returns"},
 		{"ownership", "claims, reasons and the tracker of one request"},
 		{"profiles", "the decision reads the dependency's profile"},
 		{otelAPI, "span events of the decision"},
+	},
+
+	"internal/instruments": {
+		{"otelprop", "the keys of attributes"},
+		{otelAPI, "the meter that observes"},
 	},
 
 	"internal/livepage": {

@@ -101,7 +101,7 @@ func (c *Call) Begin(ctx context.Context, in *Inbound, p *Policy, o CallOptions)
 	if c.outer != nil {
 		return
 	}
-	dep.counters.calls.Add(1)
+	p.counters.calls.Add(1)
 	if !o.Later {
 		c.lookForRepeat()
 	}
@@ -116,7 +116,7 @@ func (c *Call) lookForRepeat() {
 	if !c.in.failedBefore(c.dep.name, operation) {
 		return
 	}
-	c.dep.counters.repeated.Add(1)
+	c.policy.counters.repeated.Add(1)
 	if operation != 0 { // what is not known may be another one
 		c.repeats = c.policy.profile.Retry.Repeats
 	}
@@ -192,14 +192,19 @@ func (c *Call) count(permit breaker.Permit, now time.Time) {
 	c.policy.throttle.asked(now)
 	c.attempts++
 	c.started = now
-	c.dep.counters.attempts.Add(1)
+	counters := c.policy.counters
+	counters.attempts.Add(1)
 	if c.granted { // what a milder mode let through is no retry of the chain
 		c.in.retries.Add(1)
-		c.dep.counters.retries.Add(1)
+		if entry := c.entryCounters(); c.decision.hedge {
+			entry.hedges.Add(1)
+		} else {
+			entry.retries.Add(1)
+		}
 		c.dep.sdk.counters.retriesByHop[min(c.in.hop, otelprop.MaxHop)].Add(1)
 	}
 	if c.holdout = c.attempts > 1 && c.decision.holdout; c.holdout {
-		c.dep.counters.holdout.Add(1)
+		counters.holdout.Add(1)
 	}
 	c.spend(now)
 	c.granted, c.unlent = false, false
@@ -306,7 +311,7 @@ func (c *Call) Lend(left time.Duration) (wire string, memberLen int) {
 	if !c.unlent && !c.hedges() && !c.learned.needsNoLease() {
 		c.lease = in.lend(profile.Retry.Reserve, dep)
 		if n := c.lease.tokens; n > 0 {
-			dep.counters.lent.Add(int64(n))
+			c.policy.counters.lent.Add(int64(n))
 		}
 	}
 	ordinal := c.attempts
@@ -350,15 +355,21 @@ func (c *Call) Done(now time.Time) {
 		t.count(outcome, now.Sub(c.started), c.policy.profile.Breaker.SlowCall)
 	}
 	c.policy.throttle.answered(now, r)
-	failed := r.Failed
+	failed, counters, took := r.Failed, c.policy.counters, c.took(now)
+	if failed || !r.Canceled {
+		counters.end(took)
+	}
 	if failed {
-		dep.counters.claims[r.Claim].Add(1)
+		counters.claims.at(dep.sdk.label(r.Owner))[r.Claim].Add(1)
 		c.charge()
+		if c.holdout {
+			counters.holdoutFailed.Add(1)
+		}
 	} else if !r.Canceled {
-		dep.latency.add(c.took(now))
+		dep.latency.add(took)
 		c.payIn()
 		if c.holdout {
-			dep.counters.holdoutSucceeded.Add(1)
+			counters.holdoutSucceeded.Add(1)
 		}
 	}
 	silent := r.Excluded && r.Status == 0 // the dependency had nothing to do with it: the caller's body, a stopped replay
@@ -404,10 +415,10 @@ func (c *Call) settle() {
 	switch {
 	case r.HasReturn:
 		in.settle(&c.lease, int(r.Return.Returned), int(r.Return.Retries))
-		dep.counters.home.Add(int64(r.Return.Returned))
+		c.policy.counters.home.Add(int64(r.Return.Returned))
 	case r.Unsent:
 		in.home(&c.lease)
-		dep.counters.home.Add(int64(lent))
+		c.policy.counters.home.Add(int64(lent))
 	default:
 		in.lose(&c.lease)
 		if lent > 0 {

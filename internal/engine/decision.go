@@ -415,7 +415,41 @@ func (c *Call) Finish() *ownership.DeniedError {
 	} else if c.outer == nil {
 		c.in.Tracker.Failed(f)
 	}
+	c.countPrevented()
 	return f
+}
+
+// countPrevented counts the retries that the profile's own attempts would still have made where the SDK ends the call for
+// the sake of others.
+func (c *Call) countPrevented() {
+	r, reason := &c.Result, c.decision.Reason
+	if c.outer != nil || !prevents[reason] || !c.options.Replayable {
+		return
+	}
+	if c.attempts > 0 && !r.Retryable || !c.options.Idempotent && !(c.attempts > 0 && (r.Unsent || r.Unprocessed)) {
+		return
+	}
+	c.policy.prevented(c.maxAttempts() - max(c.attempts, 1))
+}
+
+// prevented counts retries that would have gone out. A mode that only observes prevents nothing.
+func (p *Policy) prevented(retries int) {
+	if retries > 0 && p.mode != profiles.ModeObserve {
+		p.counters.prevented.Add(int64(retries))
+	}
+}
+
+// prevents says which refusals hold a retry back that could have been made: what is not in it, no policy would repeat
+// any further.
+var prevents = [reasonCount]bool{
+	ownership.ReasonDisabled: true, ownership.ReasonSettled: true, ownership.ReasonStop: true, ownership.ReasonUnclaimed: true,
+	ownership.ReasonBreakerOpen: true, ownership.ReasonAvailabilityFloor: true, ownership.ReasonDependencyBudget: true,
+	ownership.ReasonProcessBudget: true, ownership.ReasonChainExhausted: true,
+}
+
+// entryCounters are the numbers of the call's profile for chains of its request's entry.
+func (c *Call) entryCounters() *entryCounters {
+	return c.policy.counters.entries.at(c.dep.sdk.label(c.in.entry))
 }
 
 // pace is how long the caller had better wait before it asks again: what the callee asked for, or the backoff that the
@@ -469,9 +503,9 @@ func (c *Call) record() {
 	dep, d, r := c.dep, &c.decision, &c.Result
 	c.remember()
 	if !d.Allowed() {
-		dep.counters.denied[d.Reason].Add(1)
+		c.entryCounters().denied[d.Reason].Add(1)
 	} else if d.would != ownership.ReasonAllowed && !d.holdout {
-		dep.counters.wouldDeny[d.would].Add(1)
+		c.policy.counters.wouldDeny[d.would].Add(1)
 	}
 	if observe := dep.sdk.observe; observe != nil {
 		observe(&Event{

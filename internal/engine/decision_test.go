@@ -418,7 +418,7 @@ func TestRefusal_of_a_limit_in_flight_is_over_soon(t *testing.T) {
 	_, err := r.call.Admit(time.Now())
 	require.NoError(t, err)
 	_, p := r.dep.Enter(r.ctx)
-	refused := p.Refusal(r.ctx, r.in)
+	refused := p.Refusal(r.ctx, r.in, true)
 	require.NotNil(t, refused)
 	assert.Equal(t, time.Second, refused.RetryAfter, "the first backoff's ceiling")
 

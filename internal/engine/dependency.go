@@ -79,8 +79,14 @@ func (d *Dependency) theBreaker(settings profiles.Breaker) *breaker.Breaker {
 	if b := d.kept.Load(); b != nil {
 		return b
 	}
-	d.kept.CompareAndSwap(nil, breaker.New(d.name, settings, d.turns.note))
+	d.kept.CompareAndSwap(nil, breaker.New(d.name, settings, d.turned))
 	return d.kept.Load()
+}
+
+// turned is the breaker's callback. It may run under the SDK's lock.
+func (d *Dependency) turned(name string, from, to breaker.State) {
+	d.counters.changes[to].Add(1)
+	d.turns.note(name, from, to)
 }
 
 // Enter returns the request or chain that ctx belongs to, nil if there is none, and what its catalog says about d.
@@ -117,8 +123,9 @@ func (d *Dependency) Typical() time.Duration { return d.latency.typical() }
 
 // Refusal returns the error of a call that the breaker refuses before its first attempt, or nil if the call may go on.
 // It is the short way for the case in which many calls come and none may pass: nothing is allocated. A call that
-// somebody watches takes the long way, and so does one that an outer layer decides. in is what [Dependency.Enter] returned.
-func (p *Policy) Refusal(ctx context.Context, in *Inbound) *ownership.DeniedError {
+// somebody watches takes the long way, and so does one that an outer layer decides. in is what [Dependency.Enter] returned;
+// repeatable says that the call could have been retried whatever it came to.
+func (p *Policy) Refusal(ctx context.Context, in *Inbound, repeatable bool) *ownership.DeniedError {
 	d := p.dep
 	err := p.breaker.Refuses()
 	if err == nil || d.sdk.observe != nil || recording(ctx) != nil {
@@ -135,8 +142,15 @@ func (p *Policy) Refusal(ctx context.Context, in *Inbound) *ownership.DeniedErro
 		}
 		d.refused.Store(e)
 	}
-	d.counters.calls.Add(1)
-	d.counters.denied[ownership.ReasonBreakerOpen].Add(1)
+	p.counters.calls.Add(1)
+	entry := d.sdk.labels.own // of an orphan
+	if in != nil {
+		entry = d.sdk.label(in.entry)
+	}
+	p.counters.entries.at(entry).denied[ownership.ReasonBreakerOpen].Add(1)
+	if repeatable {
+		p.prevented(p.profile.Retry.Attempts() - 1)
+	}
 	p.remember(ctx, in)
 	if in != nil {
 		in.callees.add(d)

@@ -19,15 +19,16 @@ type Generation struct {
 	digest     func() string     // of the catalog, computed when it is first asked for
 	local      *profiles.Service // the catalog's entry for this service, or nil
 	retryShare float64
-	pins       []pinned // what callers of this service must use; nil = they are free
-	late       []pinned // what they had to use before, and still may for a while
-	policies   sync.Map // *Dependency → *Policy, for requests that are not of the newest
+	pins       []pinned             // what callers of this service must use; nil = they are free
+	late       []pinned             // what they had to use before, and still may for a while
+	names      map[string]*declared // that may be labels
+	policies   sync.Map             // *Dependency → *Policy, for requests that are not of the newest
 }
 
 func newGeneration(s *SDK, number int64, c *profiles.Catalog) *Generation {
 	return &Generation{
 		sdk: s, number: number, catalog: c, local: c.Service(s.service), retryShare: servedRatio(c, s.service), pins: servedPins(c, s.service),
-		since: time.Now(), digest: sync.OnceValue(c.Digest),
+		names: declaredNames(c), since: time.Now(), digest: sync.OnceValue(c.Digest),
 	}
 }
 

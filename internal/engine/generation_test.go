@@ -73,13 +73,13 @@ func TestSwap_keeps_state(t *testing.T) {
 	for range 10 {
 		require.True(t, r.dep.Policy().bucket.take(wholeToken))
 	}
-	r.dep.counters.calls.Add(41)
+	r.dep.policy.Load().counters.calls.Add(41)
 	breaker := r.dep.Policy().breaker
 	const without = "profiles: {own: {extends: read-heavy, breaker: disabled, budget: {burst: 40}}}\ndependencies: {payments: {profile: own}}"
 	require.NoError(t, r.sdk.Swap(catalogOf(t, without)))
 	assert.False(t, r.dep.Policy().bucket.has(1), "an empty bucket is not filled by a larger one")
 	assert.Nil(t, r.dep.Policy().breaker)
-	assert.EqualValues(t, 42, r.dep.counters.calls.Load())
+	assert.EqualValues(t, 42, r.dep.totals().Calls)
 	require.NoError(t, r.sdk.Swap(catalogOf(t, "dependencies: {payments: {profile: read-heavy}}")))
 	assert.Same(t, breaker, r.dep.Policy().breaker)
 }

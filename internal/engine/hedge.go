@@ -276,7 +276,6 @@ func (r *race) hedge(next func() (Racer, error)) bool {
 		return false
 	}
 	c.hedged++
-	c.dep.counters.hedges.Add(1)
 	c.paid = c.cost()
 	c.count(permit, now)
 	c.Result = Result{}

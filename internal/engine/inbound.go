@@ -58,12 +58,12 @@ func (s *SDK) Arrive(in *Inbound, a Arrival) {
 	switch {
 	case a.Entry:
 		s.counters.entries.Add(1)
-		in.mint(a.Budget)
+		in.mint(a.Budget, mintEntry)
 	case a.Wire.State == otelprop.Absent:
 		if n := s.counters.orphans.Add(1); n == orphansBeforeWarning {
 			s.warnOrphans()
 		}
-		in.mint(in.generation.catalog.Chain.OrphanBudget)
+		in.mint(in.generation.catalog.Chain.OrphanBudget, mintOrphan)
 	default:
 		in.receive(&a)
 	}
@@ -99,12 +99,12 @@ func (in *Inbound) receive(a *Arrival) {
 	in.open(grant, false)
 }
 
-func (in *Inbound) mint(tokens int) {
+func (in *Inbound) mint(tokens int, why mint) {
 	s := in.sdk
 	in.entry = s.entrySlug
 	in.open(tokens, true)
 	in.limit = in.granted
-	s.counters.minted.Add(int64(in.granted))
+	s.counters.minted[why].Add(int64(in.granted))
 }
 
 const orphansBeforeWarning = 100
@@ -122,7 +122,7 @@ func (s *SDK) warnOrphans() {
 func (s *SDK) Start(parent context.Context) (*Inbound, context.Context) {
 	g := s.Generation()
 	in := &Inbound{sdk: s, generation: g}
-	in.mint(g.catalog.Chain.Budget)
+	in.mint(g.catalog.Chain.Budget, mintStart)
 	return in, in.Context(parent)
 }
 
@@ -130,7 +130,7 @@ func (s *SDK) Start(parent context.Context) (*Inbound, context.Context) {
 func (s *SDK) orphan(g *Generation) *Inbound {
 	s.counters.noPurse.Add(1)
 	in := &Inbound{sdk: s, generation: g}
-	in.mint(g.catalog.Chain.OrphanBudget)
+	in.mint(g.catalog.Chain.OrphanBudget, mintNoPurse)
 	return in
 }
 
@@ -179,9 +179,13 @@ func (in *Inbound) Keep(n int) int { return in.keep(n) }
 // Return closes the purse and makes the return that its tokens go home in. It is made once, as the response's headers
 // go out; a later one brings nothing home.
 func (in *Inbound) Return(v ownership.Verdict) otelprop.Return {
-	in.sdk.counters.claimsSent[v.Claim].Add(1)
+	c, returned := &in.sdk.counters, in.close()
+	c.claimsSent.at(in.sdk.label(v.Owner))[v.Claim].Add(1)
+	if returned > 0 {
+		c.returned.Add(int64(returned))
+	}
 	return otelprop.Return{
-		Returned: uint8(in.close()),
+		Returned: uint8(returned),
 		Retries:  uint8(min(in.retries.Load()+in.below.Load(), otelprop.MaxTokens)),
 		Claim:    v.Claim,
 		Nonce:    in.wire.Nonce,

@@ -71,10 +71,16 @@ func (s *SDK) save() error {
 	return s.edges.Save(s.keeper.path)
 }
 
-// Close ends the following of the catalog and what runs from time to time, and saves the edges.
+// Close ends the following of the catalog, the observation of the numbers and what runs from time to time, and saves the
+// edges.
 func (s *SDK) Close() error {
 	s.source.close()
 	s.live.close()
+	return errors.Join(s.meters.close(), s.keep())
+}
+
+// keep saves the edges for the last time.
+func (s *SDK) keep() error {
 	k := &s.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -109,11 +109,12 @@ func (s *SDK) compare(g *Generation, r *otelprop.Request) {
 	warn := !late && !have.warned // who was late first, and diverges when the grace is over, is warned of then
 	have.warned = have.warned || warn
 	m.mu.Unlock()
+	counted := s.counters.mismatches.at(s.label(r.Caller))
 	if late {
-		s.counters.older.Add(1)
+		counted.older.Add(1)
 		return
 	}
-	s.counters.mismatched.Add(1)
+	counted.divergent.Add(1)
 	if warn {
 		s.warn("chainbudget: a caller uses another profile than the catalog pins: "+g.describe(u, have, now).String(), "caller", u.caller,
 			"uses", u.profile+"@"+u.digest, "pinned", g.pinnedNames())

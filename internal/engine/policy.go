@@ -28,6 +28,8 @@ type Policy struct {
 	bucket     *bucket          // nil = none
 	throttle   *throttle        // nil = none
 	pacer      *pacer           // of all that have the profile; nil = none
+	counters   *profileCounters
+	digest     string
 
 	lastHost atomic.Pointer[hostVerdict]
 }
@@ -43,14 +45,16 @@ type hostVerdict struct {
 func newPolicy(g *Generation, d *Dependency, e profiles.Effective, late bool) *Policy {
 	p := &Policy{
 		dep: d, generation: g, profile: e.Profile,
-		params:   otelprop.NewParams(g.sdk.callerSlug, string(e.Profile.Name), e.Profile.Digest()),
+		digest:   e.Profile.Digest(),
 		mode:     e.Mode,
 		disabled: e.RetriesDisabled,
 		external: e.External,
 		failOpen: e.OnFailure == profiles.OnFailureOpen, failClosed: e.OnFailure == profiles.OnFailureClosed,
-		mesh:    e.Mesh,
-		deposit: milli(e.Profile.Budget.Ratio),
+		mesh:     e.Mesh,
+		deposit:  milli(e.Profile.Budget.Ratio),
+		counters: d.counters.of(string(e.Profile.Name)),
 	}
+	p.params = otelprop.NewParams(g.sdk.callerSlug, string(e.Profile.Name), p.digest)
 	declared := g.catalog.Dependencies[d.name]
 	p.anyHost = declared == nil || len(declared.Hosts) == 0
 	if g.sdk.forced != profiles.ModeInherit {

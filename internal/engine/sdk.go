@@ -65,6 +65,7 @@ type SDK struct {
 	load     load
 	nonces   nonces
 	counters counters
+	labels   labels
 	warned   sync.Map // cause -> struct{}
 
 	mismatches mismatches
@@ -79,6 +80,7 @@ type SDK struct {
 	source source
 	keeper keeper
 	live   live
+	meters meters
 }
 
 // Init makes s usable. It is called once, before s is shared.
@@ -111,6 +113,7 @@ func (s *SDK) Init(c Config) {
 	s.deps = make(map[string]*Dependency)
 	first := make(chan struct{})
 	s.next.Store(&first)
+	s.labels.own = s.labels.intern(s.ownerSlug)
 	s.generation.Store(newGeneration(s, 1, c.Catalog))
 	s.source.err = c.CatalogErr
 }
@@ -170,6 +173,9 @@ func (s *SDK) dependency(name string, inCode profiles.Name, named bool) (*Depend
 		d.rival = inCode
 	case err == nil:
 		err = twoProfiles(name, d.code(), inCode)
+	}
+	if named && !d.named {
+		s.labels.declare(name)
 	}
 	d.named = d.named || named
 	return d, effective, err

@@ -85,7 +85,7 @@ const (
 	turnsFor = 10 * time.Second // a span of later than that would only look for a cause in the wrong place
 )
 
-// note is the breaker's callback. It may run under the SDK's lock.
+// note is called at each change.
 func (t *turns) note(_ string, from, to breaker.State) {
 	next := turn{from, to, time.Now()}
 	for {

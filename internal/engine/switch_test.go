@@ -41,7 +41,7 @@ func TestSwitch_stops_calls_in_backoff(t *testing.T) {
 		assert.Equal(t, 3, r.in.held())
 		assert.Equal(t, level, r.dep.Policy().bucket.level.Load())
 		assert.Equal(t, ownership.ClaimUnclaimed, r.call.Finish().Claim, "a protecting gate refused")
-		assert.EqualValues(t, 1, r.dep.counters.denied[ownership.ReasonDisabled].Load())
+		assert.EqualValues(t, 1, r.dep.totals().Denied["disabled"])
 	})
 }
 
@@ -106,7 +106,7 @@ func TestHoldout_lets_ownership_refuse_and_looks(t *testing.T) {
 			if !c.let {
 				assert.False(t, r.call.Decide(time.Now()))
 				assert.Equal(t, reason, r.call.decision.Reason)
-				assert.Zero(t, r.dep.counters.holdout.Load())
+				assert.Zero(t, r.dep.totals().Holdout)
 				return
 			}
 			require.True(t, r.call.Decide(time.Now()))
@@ -114,13 +114,13 @@ func TestHoldout_lets_ownership_refuse_and_looks(t *testing.T) {
 			assert.Equal(t, 2, r.in.held(), "it costs a token")
 			_, err := r.call.Admit(time.Now())
 			require.NoError(t, err)
-			assert.EqualValues(t, 1, r.dep.counters.holdout.Load())
-			assert.Zero(t, r.dep.counters.holdoutSucceeded.Load())
-			assert.EqualValues(t, 1, r.dep.counters.retries.Load())
-			assert.Zero(t, r.dep.counters.wouldDeny[reason].Load(), "nothing was milder than the mode")
+			assert.EqualValues(t, 1, r.dep.totals().Holdout)
+			assert.Zero(t, r.dep.totals().HoldoutSucceeded)
+			assert.EqualValues(t, 1, r.dep.totals().Retries)
+			assert.Zero(t, r.dep.totals().WouldDeny[reason.String()], "nothing was milder than the mode")
 			r.call.Lend(0)
 			r.call.Done(time.Now())
-			assert.EqualValues(t, 1, r.dep.counters.holdoutSucceeded.Load())
+			assert.EqualValues(t, 1, r.dep.totals().HoldoutSucceeded)
 		})
 	}
 }

@@ -1,0 +1,170 @@
+package engine
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/chainbudget/chainbudget-go/otelprop"
+	"github.com/chainbudget/chainbudget-go/profiles"
+)
+
+const (
+	// maxLabels is how many different names of services are ever used as labels of metrics. With those beyond it, and
+	// those that nobody has declared, everything counts under one more: no reload and no wire makes it more.
+	maxLabels  = 128
+	otherLabel = "other"
+	// maxProfiles is how many different profiles' numbers a dependency keeps apart, over all catalogs that it meets.
+	maxProfiles = 32
+)
+
+// label is a name under which something is counted.
+type label struct {
+	id   uint8 // its place in a byLabel
+	name string
+}
+
+// The labels that are no names.
+var (
+	others = &label{0, otherLabel}
+	nobody = &label{1, ""}
+)
+
+// labelSlots is room for every label: others, nobody and the names.
+const labelSlots = maxLabels + 2
+
+// labels are the names that this process has used. The zero value is ready to use.
+type labels struct {
+	mu    sync.Mutex
+	names []*label // with ids from 2
+	own   *label
+
+	// code are the dependencies that code names. A map in it is never written.
+	code atomic.Pointer[map[string]*declared]
+}
+
+// declared is a name that may become a label.
+type declared struct {
+	slug  string
+	label atomic.Pointer[label] // nil = it was not used yet
+}
+
+// declaredNames returns the names that a catalog lists, as they stand on the wire. An entry and an owner are cut sooner
+// than a caller is.
+func declaredNames(c *profiles.Catalog) map[string]*declared {
+	names := make(map[string]*declared, len(c.Dependencies)+len(c.Services))
+	for name := range c.Dependencies {
+		declare(names, name)
+	}
+	for name := range c.Services {
+		declare(names, name)
+	}
+	return names
+}
+
+func declare(names map[string]*declared, name string) {
+	for _, limit := range [...]int{otelprop.MaxOwner, otelprop.MaxCaller} {
+		if slug := otelprop.Slug(name, limit); names[slug] == nil {
+			names[slug] = &declared{slug: slug}
+		}
+	}
+}
+
+// declare lets the name of a dependency that code names be a label. The SDK's lock is held.
+func (l *labels) declare(name string) {
+	names := make(map[string]*declared)
+	if before := l.code.Load(); before != nil {
+		names = maps.Clone(*before)
+	}
+	declare(names, name)
+	l.code.Store(&names)
+}
+
+// label returns the label for a name from the wire. It takes a lock only when a declared name is used for the first time.
+func (s *SDK) label(slug string) *label {
+	switch slug {
+	case "":
+		return nobody
+	case s.ownerSlug, s.callerSlug:
+		return s.labels.own
+	}
+	name := s.generation.Load().names[slug]
+	if name == nil {
+		if code := s.labels.code.Load(); code != nil {
+			name = (*code)[slug]
+		}
+	}
+	if name == nil {
+		return others
+	}
+	if known := name.label.Load(); known != nil {
+		return known
+	}
+	known := s.labels.intern(name.slug)
+	name.label.Store(known)
+	return known
+}
+
+// intern returns the label of a name, which is made unless there are too many.
+func (l *labels) intern(name string) *label {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, known := range l.names {
+		if known.name == name {
+			return known
+		}
+	}
+	if len(l.names) == maxLabels {
+		return others
+	}
+	made := &label{uint8(2 + len(l.names)), name}
+	l.names = append(l.names, made)
+	return made
+}
+
+// all returns every label that something may be counted under.
+func (l *labels) all() []*label {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]*label{others, nobody}, l.names...)
+}
+
+// byLabel keeps a T for each label, made when it is first needed. The zero value is ready to use.
+type byLabel[T any] struct {
+	slots atomic.Pointer[[labelSlots]atomic.Pointer[T]]
+}
+
+// at returns the T of a label.
+func (b *byLabel[T]) at(l *label) *T {
+	return made(&made(&b.slots)[l.id])
+}
+
+// look returns the T of a label, nil if there is none yet.
+func (b *byLabel[T]) look(l *label) *T {
+	if slots := b.slots.Load(); slots != nil {
+		return slots[l.id].Load()
+	}
+	return nil
+}
+
+// each calls f with every T there is.
+func (b *byLabel[T]) each(f func(*T)) {
+	slots := b.slots.Load()
+	if slots == nil {
+		return
+	}
+	for i := range slots {
+		if t := slots[i].Load(); t != nil {
+			f(t)
+		}
+	}
+}
+
+// made returns what p points to, making it at first.
+func made[T any](p *atomic.Pointer[T]) *T {
+	if t := p.Load(); t != nil {
+		return t
+	}
+	p.CompareAndSwap(nil, new(T))
+	return p.Load()
+}
