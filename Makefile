@@ -191,6 +191,10 @@ dashboards: ## Write the Grafana dashboard from the code in dashboards
 	@cd dashboards
 	go run . grafana/chainbudget.json
 
+.PHONY: instruments
+instruments: ## Write the table of docs/metrics.md from the code and the alerts
+	@go test -count=1 -run '^TestDocument_of_the_instruments_is_recorded$$' ./internal/instruments -update
+
 .PHONY: tidy
 tidy: ## Tidy the go.mod of every module and format every file
 	@for module in $(MODULES); do (cd "$$module" && go mod tidy); done

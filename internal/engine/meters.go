@@ -138,7 +138,7 @@ func (d *Dependency) collect(o *instruments.Observer, known []*label) {
 		}
 	}
 	for i := range d.counters.changes {
-		some(o, instruments.BreakerChanges, &d.counters.changes[i], name, otelprop.AttrState.String(breaker.State(i).String()))
+		o.Int(instruments.BreakerChanges, d.counters.changes[i].Load(), name, otelprop.AttrState.String(breaker.State(i).String()))
 	}
 	for _, c := range d.counters.all() {
 		c.collect(o, known, name, otelprop.AttrProfile.String(c.profile))
