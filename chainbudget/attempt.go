@@ -3,7 +3,6 @@ package chainbudget
 import (
 	"context"
 
-	"github.com/chainbudget/chainbudget-go/internal/ctxkey"
 	"github.com/chainbudget/chainbudget-go/internal/engine"
 )
 
@@ -20,16 +19,14 @@ type Attempt struct {
 	Peer string
 }
 
-// AttemptFromContext returns the attempt that ctx belongs to, so that a second attempt can land somewhere healthier.
+// AttemptFromContext returns the attempt that ctx belongs to, so that a second attempt can land somewhere healthier. It may be
+// asked at any time, also when the call is at a later attempt.
 func AttemptFromContext(ctx context.Context) (Attempt, bool) {
-	c, _ := ctx.Value(ctxkey.Call{}).(*engine.Call)
-	if c == nil {
+	of := engine.AttemptOf(ctx)
+	if of == nil {
 		return Attempt{}, false
 	}
-	for c.Outer() != nil { // an inner layer makes one attempt of each of the outer one's
-		c = c.Outer()
-	}
-	a := Attempt{Dependency: c.Dependency().Name(), Number: c.Attempts()}
-	a.Status, a.Peer, a.Err = c.Previous()
+	var a Attempt
+	a.Dependency, a.Number, a.Status, a.Peer, a.Err = of.Known()
 	return a, true
 }

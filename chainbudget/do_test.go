@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -276,6 +277,37 @@ func TestAttemptFromContext(t *testing.T) {
 	assert.Equal(t, chainbudget.Attempt{Dependency: "db", Number: 2, Err: io.ErrUnexpectedEOF}, seen[1])
 	_, ok := chainbudget.AttemptFromContext(context.Background())
 	assert.False(t, ok)
+}
+
+// What an attempt has started may outlive it: a dial, or a goroutine of the function. It still asks about its own attempt.
+func TestRegression_an_attempt_stays_what_it_was(t *testing.T) {
+	rec := chainbudgettest.New(t, chainbudgettest.Catalog(doCatalog))
+	first := make(chan context.Context, 1)
+	next := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		ctx := <-first
+		for range 1000 {
+			a, ok := chainbudget.AttemptFromContext(ctx)
+			assert.True(t, ok)
+			if !assert.Equal(t, chainbudget.Attempt{Dependency: "db", Number: 1}, a) {
+				break
+			}
+		}
+		<-next
+		a, _ := chainbudget.AttemptFromContext(ctx)
+		assert.Equal(t, 1, a.Number)
+	})
+	runs := 0
+	chainbudget.Do(started(t, rec), rec.Dependency("db", "plain"), func(ctx context.Context) error {
+		if runs++; runs == 1 {
+			first <- ctx
+		}
+		return io.ErrUnexpectedEOF
+	}, chainbudget.Idempotent())
+	require.Equal(t, 4, runs)
+	close(next)
+	wg.Wait()
 }
 
 func TestRetryable_nil(t *testing.T) {

@@ -2,8 +2,11 @@ package ownership
 
 import (
 	"errors"
+	"log/slog"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // DeniedError is the final failure of one call: why it was not, or not again, retried, who owns it, and what this hop
@@ -38,15 +41,13 @@ type DeniedError struct {
 	Err error
 }
 
-// maxErrorText bounds how much of a wrapped error is printed.
-const maxErrorText = 512
-
-// Error says in one line what was refused, why, who owns the failure, and what the last attempt came to.
+// Error says in one line what was refused, why, who owns the failure, what the last attempt came to, and which page explains
+// the reason.
 func (e *DeniedError) Error() string {
 	if e == nil {
 		return "chainbudget: no failure"
 	}
-	b := make([]byte, 0, 160)
+	b := make([]byte, 0, 256)
 	b = append(b, "chainbudget: "...)
 	b = append(b, e.Dependency...)
 	if e.Attempts == 0 {
@@ -71,11 +72,77 @@ func (e *DeniedError) Error() string {
 		b = strconv.AppendInt(b, int64(e.Status), 10)
 	}
 	if e.Err != nil {
-		text := e.Err.Error()
 		b = append(b, ": "...)
-		b = append(b, text[:min(len(text), maxErrorText)]...)
+		b = append(b, errorText(e.Err)...)
+	}
+	if page := e.Reason.page(); page != "" {
+		b = append(b, seePage...)
+		b = append(b, page...)
 	}
 	return string(b)
+}
+
+// LogValue makes log/slog write the failure as a group: dependency, reason, attempt, claim, owner and owner_depth, status and
+// retry_after_ms where there are any, the last attempt's error, and the page that explains the reason. The words are those of
+// the span events.
+func (e *DeniedError) LogValue() slog.Value {
+	if e == nil {
+		return slog.Value{}
+	}
+	list := append(make([]slog.Attr, 0, 10),
+		slog.String("dependency", e.Dependency), slog.String("reason", e.Reason.String()), slog.Int("attempt", e.Attempts),
+		slog.String("claim", e.Claim.String()), slog.String("owner", e.Owner), slog.Int("owner_depth", e.OwnerDepth),
+	)
+	if e.Status != 0 {
+		list = append(list, slog.Int("status", e.Status))
+	}
+	if e.RetryAfter > 0 {
+		list = append(list, slog.Int64("retry_after_ms", e.RetryAfter.Milliseconds()))
+	}
+	if e.Err != nil {
+		list = append(list, slog.String("error", errorText(e.Err)))
+	}
+	if page := e.Reason.page(); page != "" {
+		list = append(list, slog.String("see", page))
+	}
+	return slog.GroupValue(list...)
+}
+
+// maxErrorText bounds how much of a wrapped error is printed.
+const maxErrorText = 512
+
+// errorText returns what a wrapped error says, cut to its bound, without the pages of refusals further down: the last word of
+// a text is the page of the refusal that it is about, once.
+func errorText(err error) string {
+	text := withoutPages(err.Error())
+	if len(text) <= maxErrorText {
+		return text
+	}
+	end := maxErrorText
+	for end > maxErrorText-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}
+
+// seePage stands between an error's text and the page that explains its reason.
+const seePage = "; see "
+
+// withoutPages returns text without the pages that it names, also where somebody has cut the last one.
+func withoutPages(text string) string {
+	const page = seePage + pages
+	if !strings.Contains(text, page) {
+		return text
+	}
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(text, page)
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		text = strings.TrimPrefix(strings.TrimLeft(after, "abcdefghijklmnopqrstuvwxyz_"), pageEnd)
+	}
 }
 
 // Unwrap returns the last attempt's error.

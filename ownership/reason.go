@@ -42,6 +42,20 @@ func (r Reason) String() string {
 	return "invalid"
 }
 
+// Where the pages are that say of each reason what it means, when it is right, and what to change.
+const (
+	pages   = "https://github.com/chainbudget/chainbudget-go/blob/main/docs/denied/"
+	pageEnd = ".md"
+)
+
+// page returns the address of the page about a refusal, "" for anything else.
+func (r Reason) page() string {
+	if r == ReasonAllowed || int(r) >= numReasons {
+		return ""
+	}
+	return pages + reasonNames[r] + pageEnd
+}
+
 // Reasons returns every reason in decision order, [ReasonAllowed] first. The slice is the caller's own.
 func Reasons() []Reason {
 	all := make([]Reason, numReasons)

@@ -15,9 +15,12 @@ const MaxFailures = 64
 // Tracker collects, for one inbound request, the final outcome of its calls. The zero value is ready to use. All
 // methods may be called by many goroutines at once. A Tracker must not be copied after first use.
 type Tracker struct {
-	failed  atomic.Int32 // how many calls failed; 0 keeps the lock off the path of requests without a failure
-	effects atomic.Bool
-	exact   atomic.Bool // whether somebody said what caused the failure
+	// Effects is set once the request has sent a call that must not run twice and that ran, or may have run, here or
+	// below.
+	Effects atomic.Bool
+
+	failed atomic.Int32 // how many calls failed; 0 keeps the lock off the path of requests without a failure
+	exact  atomic.Bool  // whether somebody said what caused the failure
 
 	mu         sync.Mutex
 	failures   []*DeniedError
@@ -43,13 +46,6 @@ func (t *Tracker) Failed(f *DeniedError) {
 	t.failed.Add(1)
 }
 
-// Effect records that the request sent a call that must not run twice and that ran, or may have run, here or below.
-func (t *Tracker) Effect() {
-	if !t.effects.Load() {
-		t.effects.Store(true)
-	}
-}
-
 // Verdict is what a hop says about its own answer.
 type Verdict struct {
 	// Claim is none for an answer that is no failure, else claimed, unclaimed or stop.
@@ -70,7 +66,7 @@ type Verdict struct {
 // says that the inbound operation may run twice, so that effects do not matter. learned, which may be nil, is asked about
 // failures of which nothing exact or declared is known: whether they cause the hop's, and why.
 func (t *Tracker) Verdict(failed bool, service string, idempotent bool, learned func(*DeniedError) (cause bool, why string)) Verdict {
-	effects := t.effects.Load()
+	effects := t.Effects.Load()
 	if !failed {
 		return Verdict{Claim: ClaimNone, Effects: effects, Why: "no failure"}
 	}

@@ -87,7 +87,7 @@ func TestVerdict(t *testing.T) {
 				tr.Failed(f)
 			}
 			if c.effects {
-				tr.Effect()
+				tr.Effects.Store(true)
 			}
 			if c.say != nil {
 				c.say(ctx)
@@ -104,7 +104,7 @@ func TestVerdict_of_a_success(t *testing.T) {
 	tr, _ := tracked()
 	tr.Failed(failure("ads", "ads", ClaimStop))
 	assert.Equal(t, Verdict{Claim: ClaimNone, Why: "no failure"}, tr.Verdict(false, "me", false, nil))
-	tr.Effect()
+	tr.Effects.Store(true)
 	assert.True(t, tr.Verdict(false, "me", true, nil).Effects, "told on success too")
 }
 
@@ -171,7 +171,7 @@ func TestTracker_concurrent(t *testing.T) {
 			for range 100 {
 				f := failure("users", "users", ClaimClaimed)
 				tr.Failed(f)
-				tr.Effect()
+				tr.Effects.Store(true)
 				Blame(ctx, f)
 				tr.Verdict(true, "me", false, nil)
 				tr.Failures()
@@ -198,26 +198,6 @@ func TestBlame_survives_a_cycle(t *testing.T) {
 	tr, ctx := tracked()
 	Blame(ctx, cyclic{})
 	assert.Equal(t, "me", tr.Verdict(true, "me", false, nil).Owner)
-}
-
-func TestDeniedError(t *testing.T) {
-	cause := context.DeadlineExceeded
-	e := failure("payments", "ledger", ClaimUnclaimed)
-	e.Err, e.Status = cause, 503
-	assert.ErrorIs(t, e, cause)
-	assert.True(t, e.Timeout())
-	assert.Equal(t, "chainbudget: payments: no retry after attempt 1: max_attempts (owner ledger, unclaimed): status 503: context deadline exceeded", e.Error())
-	e.OwnerDepth = 3
-	assert.Contains(t, e.Error(), "(owner ledger, 3 hops below, unclaimed)")
-	e = &DeniedError{Dependency: "payments", Owner: "payments", Claim: ClaimUnclaimed, Reason: ReasonBreakerOpen}
-	assert.Equal(t, "chainbudget: payments: refused here, no attempt made: breaker_open (owner payments, unclaimed)", e.Error())
-	assert.False(t, e.Timeout())
-	e.Err = errors.New(string(make([]byte, 1<<20)))
-	assert.Less(t, len(e.Error()), 1024, "bounded")
-	var none *DeniedError
-	assert.NotEmpty(t, none.Error())
-	assert.False(t, none.Timeout())
-	assert.NoError(t, none.Unwrap())
 }
 
 func TestReason_words(t *testing.T) {

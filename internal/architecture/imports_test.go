@@ -60,7 +60,6 @@ var allowed = map[string][]allowance{
 	},
 
 	"chainbudget": {
-		{"internal/ctxkey", "puts the purse into the context"},
 		{"internal/edges", "what was learned, as values and as files"},
 		{"internal/engine", "the decision and the purse behind the public names"},
 		{"internal/livepage", "the page and the switch"},

@@ -8,3 +8,6 @@ type Tracker struct{}
 
 // Call is the key of the *engine.Call whose attempt a context belongs to.
 type Call struct{}
+
+// Attempt is the key of the *engine.Attempt that a context is or was made from.
+type Attempt struct{}

@@ -23,15 +23,38 @@ type Attempt struct {
 	disarmed bool // the timer comes too late
 
 	deadline time.Time // shown to what runs below; zero = the parent's
+
+	// What Known returns: the call may be further by the time that somebody below asks.
+	number, status int
+	peer           string
+	err            error
 }
 
 // Init makes a usable; it is called once, before a is shared.
 func (a *Attempt) Init(parent context.Context, call *Call) {
 	a.parent = parent
 	a.call = call
+	decides := call
+	for decides.outer != nil { // an inner layer makes one attempt of each of the outer one's
+		decides = decides.outer
+	}
+	a.number = decides.attempts
+	a.status, a.peer, a.err = decides.Previous()
 	if call.race != nil {
 		call.race.join(a)
 	}
+}
+
+// AttemptOf returns the attempt that ctx belongs to, or nil.
+func AttemptOf(ctx context.Context) *Attempt {
+	a, _ := ctx.Value(ctxkey.Attempt{}).(*Attempt)
+	return a
+}
+
+// Known returns the dependency and the attempt's ordinal, and what is known of the attempt before it. It may be asked by
+// whatever outlives the attempt.
+func (a *Attempt) Known() (dependency string, number, status int, peer string, err error) {
+	return a.call.dep.name, a.number, a.status, a.peer, a.err
 }
 
 // Parent returns the context that the attempt was made from.
@@ -147,6 +170,8 @@ func (a *Attempt) Value(key any) any {
 	switch key.(type) {
 	case ctxkey.Call:
 		return a.call
+	case ctxkey.Attempt:
+		return a
 	case ctxkey.Inbound:
 		return a.call.in
 	}

@@ -125,9 +125,6 @@ func (c *Call) lookForRepeat() {
 // Inner reports whether a layer above decides for this dependency: this one makes one attempt and refuses nothing.
 func (c *Call) Inner() bool { return c.outer != nil }
 
-// Outer returns the layer above that decides, or nil.
-func (c *Call) Outer() *Call { return c.outer }
-
 // Policy returns what holds for the call.
 func (c *Call) Policy() *Policy { return c.policy }
 
@@ -342,7 +339,9 @@ func (c *Call) Done(now time.Time) {
 	}
 	c.settle()
 	if !c.MayRepeat() && !r.Unsent || r.Effects {
-		c.in.Tracker.Effect()
+		if effects := &c.in.Tracker.Effects; !effects.Load() {
+			effects.Store(true)
+		}
 	}
 	if c.outer != nil {
 		c.outer.reported.Store(&Report{Claim: r.Claim, Owner: r.Owner, Depth: r.Depth})

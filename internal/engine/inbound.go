@@ -158,7 +158,7 @@ func (c *inboundContext) Value(key any) any {
 		return c.in
 	case ctxkey.Tracker:
 		return &c.in.Tracker
-	case ctxkey.Call:
+	case ctxkey.Call, ctxkey.Attempt:
 		return nil // a call further up is another service's, or this one's before the request came in
 	}
 	return c.Context.Value(key)

@@ -38,7 +38,7 @@ func (c *Call) traceDecision() {
 		otelprop.AttrAttempt.Int(c.failedAttempt()),
 		otelprop.AttrReason.String(d.Reason.String()),
 		otelprop.AttrHedge.Bool(d.hedge),
-		otelprop.AttrDelayMillis.Float64(millis(d.Delay)),
+		otelprop.AttrDelayMillis.Float64(Millis(d.Delay)),
 		otelprop.AttrClaim.String(r.Claim.String()),
 		otelprop.AttrOwner.String(r.Owner),
 	)
@@ -65,10 +65,17 @@ func (in *Inbound) traceClaim(ctx context.Context, v *ownership.Verdict) {
 
 // appendAttributes appends where in its chain the request is, and what it holds.
 func (in *Inbound) appendAttributes(list []attribute.KeyValue) []attribute.KeyValue {
-	return append(list, otelprop.AttrEntry.String(in.entry), otelprop.AttrHop.Int(int(in.hop)), otelprop.AttrTokens.Int(in.held()))
+	entry, hop, tokens := in.Standing()
+	return append(list, otelprop.AttrEntry.String(entry), otelprop.AttrHop.Int(hop), otelprop.AttrTokens.Int(tokens))
 }
 
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+// Standing returns where in its chain the request is, and the tokens that it holds now.
+func (in *Inbound) Standing() (entry string, hop, tokens int) {
+	return in.entry, int(in.hop), in.held()
+}
+
+// Millis returns d in milliseconds, as spans and logs tell durations.
+func Millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // turns are the breaker's latest changes of state that no span has told yet. A change is told by the call that caused it,
 // or else, where that one's span does not record or the change came with a catalog or from another process, by the next
@@ -128,7 +135,7 @@ func (d *Dependency) tellAll(ctx context.Context, now time.Time, list *[]turn) {
 			otelprop.AttrDependency.String(d.name),
 			otelprop.AttrState.String(t.to.String()),
 			otelprop.AttrStateBefore.String(t.from.String()),
-			otelprop.AttrAgeMillis.Float64(millis(age)),
+			otelprop.AttrAgeMillis.Float64(Millis(age)),
 		))
 	}
 }
