@@ -8,6 +8,8 @@ require (
 	github.com/chainbudget/chainbudget-go v0.1.0
 	github.com/chainbudget/chainbudget-go/adapters/budgetconnect v0.1.0
 	github.com/chainbudget/chainbudget-go/adapters/budgetgrpc v0.1.0
+	github.com/chromedp/cdproto v0.160.1
+	github.com/chromedp/chromedp v0.23.1
 	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/go-echarts/go-echarts/v2 v2.6.7
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.4
@@ -31,6 +33,7 @@ require (
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect

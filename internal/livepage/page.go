@@ -83,7 +83,7 @@ type Switch struct {
 
 // Breaker is a dependency's breaker.
 type Breaker struct {
-	State     string `json:"state"` // none, closed, open or half-open
+	State     string `json:"state"` // none, closed, open or half_open
 	Successes uint64 `json:"successes"`
 	Failures  uint64 `json:"failures"`
 }

@@ -85,13 +85,13 @@ func draw(id, of, title string, w window, kinds ...kind) plot {
 	return p
 }
 
-// ceiling is the next 1, 2 or 5 times a power of ten.
+// ceiling is the end of a scale that v fits: few digits, and not much more than v.
 func ceiling(v float64) float64 {
 	if v <= 1 {
 		return 1
 	}
 	power := math.Pow(10, math.Floor(math.Log10(v)))
-	for _, m := range []float64{1, 2, 5, 10} {
+	for _, m := range []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10} {
 		if v <= m*power {
 			return m * power
 		}

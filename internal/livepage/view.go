@@ -95,7 +95,7 @@ func (v *view) attend() {
 		} else if d.Retries.By == "runtime" && d.Retries.Catalog == "disabled" {
 			say("The catalog disables retries to %s, and this process has them enabled.", d.Name)
 		}
-		if d.Breaker.State == "open" || d.Breaker.State == "half-open" {
+		if d.Breaker.State == "open" || d.Breaker.State == "half_open" {
 			say("The breaker of %s is %s.", d.Name, d.Breaker.State)
 		}
 		if d.Floor.Below {
@@ -261,8 +261,8 @@ type (
 type section struct{ ID, Name string }
 
 var sections = []section{
-	{"rates", "Last minutes"}, {"dependencies", "Dependencies"}, {"denials", "Denials"}, {"claims", "Claims"}, {"edges", "Edges"},
-	{"recent-retries", "Recent retries"}, {"recent-denials", "Recent denials"}, {"callers", "Callers"}, {"service", "Service"}, {"catalog", "Catalog"},
+	{"rates", "Last minutes"}, {"dependencies", "Dependencies"}, {"denials", "Denials"}, {"recent-retries", "Recent retries"},
+	{"recent-denials", "Recent denials"}, {"claims", "Claims"}, {"edges", "Edges"}, {"callers", "Callers"}, {"service", "Service"}, {"catalog", "Catalog"},
 }
 
 // icon keeps browsers from asking for one.
