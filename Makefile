@@ -1,5 +1,5 @@
 # Every target works from a fresh clone with Go, GNU make, bash and a C compiler (the race detector needs one); test
-# needs redis-server, nginx, haproxy and prometheus, too, and tests hops in other languages where node, npm and python3 are there.
+# needs redis-server, nginx, haproxy, prometheus and chromium, too, and tests hops in other languages where node, npm and python3 are there.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -43,6 +43,10 @@ demo: ## Run the retry storm with and without the SDK on loopback servers, under
 test: modules $(CADDY) $(if $(NPM),$(NODE_PACKAGES)) ## Test every module with the race detector, then the allocation guards without it
 	@if ! command -v redis-server >/dev/null; then
 		echo 'redis-server is missing: adapters/budgetredis is tested against a real one. Install it: apt-get install redis-server, or brew install redis' >&2
+		exit 1
+	fi
+	if ! command -v chromium >/dev/null; then
+		echo 'chromium is missing: examples/live opens the live page in it. Install it: apt-get install chromium, or brew install chromium' >&2
 		exit 1
 	fi
 	# Debian has both in a folder that is not on everybody's PATH.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -113,6 +114,10 @@ func TestPage_in_a_browser_during_a_storm(t *testing.T) {
 			}
 		}
 	}
+	owners := b.table("owners-t")
+	equal(t, totals.Dependencies["search"].Claims["claimed"], number(t, owners["search"]["claimed"]), "failures that search owns")
+	entries := ask[[]string](b, `[...document.querySelectorAll("#entries-t tbody th")].map((h) => h.textContent)`)
+	holds(t, slices.Contains(entries, "other"), "chains of checkout, which the catalog does not name: %q", entries)
 	_, found := b.table("callers-t")["checkout"]
 	holds(t, found, "checkout, which has edited the catalog, is among the callers")
 	holds(t, strings.Contains(ask[string](b, `document.querySelector("#edges-t tbody").textContent`), "GET /cart/{id}"), "the edges name the route")

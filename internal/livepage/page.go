@@ -28,6 +28,10 @@ type Page struct {
 	Mode    string    `json:"mode"`
 	Catalog Catalog   `json:"catalog"`
 	Totals  numbers   `json:"totals"`
+	// MintedBySource, Returned and ClaimsSentByOwner are parts that Totals does not tell apart, or has not.
+	MintedBySource    map[string]int64            `json:"minted_by_source"`
+	Returned          int64                       `json:"returned"`
+	ClaimsSentByOwner map[string]map[string]int64 `json:"claims_sent_by_owner"`
 
 	Dependencies []Dependency `json:"dependencies"`
 	// DependenciesLeftOut are those with the fewest attempts, where there are too many.
@@ -67,10 +71,22 @@ type Dependency struct {
 	Budget      Budget  `json:"budget"`
 	Floor       Floor   `json:"floor"`
 	// TypicalMS is the typical time of a successful attempt, 0 while it is not known.
-	TypicalMS float64  `json:"typical_ms"`
-	Totals    numbers  `json:"totals"`
-	Explain   []Origin `json:"explain"`
-	totals    engine.DependencyTotals
+	TypicalMS float64 `json:"typical_ms"`
+	Totals    numbers `json:"totals"`
+	// Prevented counts retries that did not go out for the sake of others.
+	Prevented int64 `json:"prevented"`
+	// Owners are the failed attempts by owner and by claim, Entries the retries and denials by the entry of the chain.
+	Owners  map[string]map[string]int64 `json:"owners"`
+	Entries map[string]Chains           `json:"entries"`
+	Explain []Origin                    `json:"explain"`
+	totals  engine.DependencyTotals
+}
+
+// Chains are a dependency's numbers in the chains of one entry.
+type Chains struct {
+	Retries int64            `json:"retries"` // hedges included
+	Hedges  int64            `json:"hedges"`
+	Denied  map[string]int64 `json:"denied"`
 }
 
 // Switch says whether there are retries, and who decided.
@@ -164,7 +180,7 @@ type question struct {
 func read(sdk *engine.SDK, ask question) *Page {
 	p := &Page{
 		Now: ask.now, Totals: numbers{}, Dependencies: []Dependency{}, Edges: []Edge{}, Mismatches: []Mismatch{}, Retries: []Decision{},
-		Denials: []Decision{}, History: emptyHistory(ask.window), Catalog: Catalog{Warnings: []string{}},
+		Denials: []Decision{}, MintedBySource: map[string]int64{}, ClaimsSentByOwner: map[string]map[string]int64{}, History: emptyHistory(ask.window), Catalog: Catalog{Warnings: []string{}},
 	}
 	if !sdk.Usable() {
 		return p
@@ -186,6 +202,8 @@ func read(sdk *engine.SDK, ask question) *Page {
 	}
 	p.totals = sdk.Totals()
 	p.Totals = numbersOf(p.totals)
+	flow := sdk.Flow()
+	p.MintedBySource, p.Returned, p.ClaimsSentByOwner = flow.Minted, flow.Returned, flow.ClaimsSent
 	p.dependencies(sdk, ask.only)
 	p.edges(sdk, ask.only)
 	for i, m := range sdk.Mismatches() {
@@ -222,7 +240,12 @@ func dependency(d *engine.Dependency, totals engine.DependencyTotals) Dependency
 	v := Dependency{
 		Name: text(d.Name()), Profile: text(string(profile.Name)), Digest: profile.Digest(), Mode: d.Policy().Mode().String(),
 		Breaker: Breaker{State: "none"}, Budget: Budget{Kind: "none"}, TypicalMS: milliseconds(d.Typical()),
-		Totals: numbersOf(totals), totals: totals,
+		Totals: numbersOf(totals), totals: totals, Entries: map[string]Chains{},
+	}
+	parts := d.Breakdown()
+	v.Prevented, v.Owners = parts.Prevented, parts.Claims
+	for entry, e := range parts.Entries {
+		v.Entries[entry] = Chains(e)
 	}
 	for _, l := range d.Explain().Lines {
 		switch l.Key {

@@ -3,6 +3,7 @@ package livepage
 import (
 	"fmt"
 	"html/template"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +34,9 @@ type view struct {
 	Denied    matrix
 	WouldDeny matrix
 	Claims    matrix
-	Sent      []pair
+	Owners    matrix
+	Sent      matrix
+	Chains    matrix
 	Hops      []pair
 	Inbound   []pair
 	Tokens    []pair
@@ -52,14 +55,15 @@ type pair struct {
 	Value int64
 }
 
-// matrix is numbers by dependency and something else.
+// matrix is numbers by the names of the rows and the heads of the columns.
 type matrix struct {
-	Head []string
-	Rows []row
+	Names []string // what the rows are named by
+	Head  []string
+	Rows  []row
 }
 
 type row struct {
-	Name  string
+	Names []string
 	Cells []int64
 }
 
@@ -135,43 +139,34 @@ func (v *view) tables() {
 	v.Denied = v.matrix(reasons, func(d *Dependency) map[string]int64 { return d.totals.Denied })
 	v.WouldDeny = v.matrix(reasons, func(d *Dependency) map[string]int64 { return d.totals.WouldDeny })
 	v.Claims = v.matrix(claims, func(d *Dependency) map[string]int64 { return d.totals.Claims })
+	v.owners(claims)
+	v.chains()
 	t := &v.totals
-	for _, c := range claims {
-		if n := t.ClaimsSent[c]; n > 0 {
-			v.Sent = append(v.Sent, pair{c, n})
-		}
-	}
-	hops := make([]int, 0, len(t.RetriesByHop))
-	for hop := range t.RetriesByHop {
-		hops = append(hops, hop)
-	}
-	slices.Sort(hops)
-	for _, hop := range hops {
+	for _, hop := range slices.Sorted(maps.Keys(t.RetriesByHop)) {
 		v.Hops = append(v.Hops, pair{strconv.Itoa(hop), t.RetriesByHop[hop]})
 	}
 	v.Inbound = []pair{
 		{"entries", t.Entries}, {"from callers with the SDK", t.Callees}, {"relayed by others", t.Relayed},
 		{"orphans, without a budget", t.Orphans}, {"with an unreadable budget", t.Unreadable},
 	}
-	v.Tokens = []pair{{"minted", t.Minted}, {"lost", t.Lost}}
+	minted := v.MintedBySource
+	v.Tokens = []pair{
+		{"minted for entries", minted["entry"]}, {"minted for chains begun here", minted["start"]}, {"minted for orphans", minted["orphan"]},
+		{"minted for calls outside of any request", minted["no_purse"]}, {"sent back to callers", v.Returned}, {"lost", t.Lost},
+	}
 	v.Unusual = []pair{
 		{"calls outside of any request", t.NoPurse}, {"repeated by something between the hops", t.Foreign},
 		{"grants that had arrived before", t.RepeatedGrants}, {"repeats that the transport wanted", t.HiddenRepeats},
 		{"foreign baggage members dropped", t.BaggageDropped}, {"failures whose cause learned edges see elsewhere", t.LearnedOtherwise},
 	}
-	rejects := make([]string, 0, len(t.Rejects))
-	for reason := range t.Rejects {
-		rejects = append(rejects, reason)
-	}
-	slices.Sort(rejects)
-	for _, reason := range rejects {
+	for _, reason := range sorted(t.Rejects) {
 		v.Unusual = append(v.Unusual, pair{"wire input rejected: " + reason, t.Rejects[reason]})
 	}
 }
 
 // matrix makes a table of the words that there are numbers for.
 func (v *view) matrix(words []string, of func(*Dependency) map[string]int64) matrix {
-	var m matrix
+	m := matrix{Names: []string{"dependency"}}
 	for _, word := range words {
 		if slices.ContainsFunc(v.Dependencies, func(d Dependency) bool { return of(&d)[word] > 0 }) {
 			m.Head = append(m.Head, word)
@@ -182,13 +177,70 @@ func (v *view) matrix(words []string, of func(*Dependency) map[string]int64) mat
 		if len(of(d)) == 0 {
 			continue
 		}
-		r := row{Name: d.Name}
-		for _, word := range m.Head {
-			r.Cells = append(r.Cells, of(d)[word])
-		}
-		m.Rows = append(m.Rows, r)
+		m.add(of(d), d.Name)
 	}
 	return m
+}
+
+// add adds a row of those numbers that the table has columns for.
+func (m *matrix) add(of map[string]int64, names ...string) {
+	r := row{Names: names}
+	for _, word := range m.Head {
+		r.Cells = append(r.Cells, of[word])
+	}
+	m.Rows = append(m.Rows, r)
+}
+
+// owners says whose failures came, from which dependency and to callers, by claim.
+func (v *view) owners(claims []string) {
+	v.Owners = matrix{Names: []string{"owner", "dependency"}, Head: claims}
+	v.Sent = matrix{Names: []string{"owner"}, Head: claims}
+	for i := range v.Dependencies {
+		d := &v.Dependencies[i]
+		for _, owner := range sorted(d.Owners) {
+			v.Owners.add(d.Owners[owner], named(owner), d.Name)
+		}
+	}
+	for _, owner := range sorted(v.ClaimsSentByOwner) {
+		v.Sent.add(v.ClaimsSentByOwner[owner], named(owner))
+	}
+	v.Owners.shrink()
+	v.Sent.shrink()
+}
+
+// chains says which entries' chains retry.
+func (v *view) chains() {
+	v.Chains = matrix{Names: []string{"entry", "dependency"}, Head: []string{"retried", "hedged", "denied"}}
+	for i := range v.Dependencies {
+		d := &v.Dependencies[i]
+		for _, entry := range sorted(d.Entries) {
+			e := d.Entries[entry]
+			v.Chains.add(map[string]int64{"retried": e.Retries, "hedged": e.Hedges, "denied": sum(e.Denied)}, named(entry), d.Name)
+		}
+	}
+}
+
+// shrink leaves out columns without numbers.
+func (m *matrix) shrink() {
+	for i := len(m.Head) - 1; i >= 0; i-- {
+		if slices.ContainsFunc(m.Rows, func(r row) bool { return r.Cells[i] > 0 }) {
+			continue
+		}
+		m.Head = slices.Delete(slices.Clone(m.Head), i, i+1)
+		for j := range m.Rows {
+			m.Rows[j].Cells = slices.Delete(m.Rows[j].Cells, i, i+1)
+		}
+	}
+}
+
+func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
+
+// named is a label for people.
+func named(label string) string {
+	if label == "" {
+		return "none"
+	}
+	return label
 }
 
 // Calls and what follows are a dependency's numbers for the table.
@@ -262,7 +314,7 @@ type section struct{ ID, Name string }
 
 var sections = []section{
 	{"rates", "Last minutes"}, {"dependencies", "Dependencies"}, {"denials", "Denials"}, {"recent-retries", "Recent retries"},
-	{"recent-denials", "Recent denials"}, {"claims", "Claims"}, {"edges", "Edges"}, {"callers", "Callers"}, {"service", "Service"}, {"catalog", "Catalog"},
+	{"recent-denials", "Recent denials"}, {"chains", "Chains"}, {"claims", "Claims"}, {"edges", "Edges"}, {"callers", "Callers"}, {"service", "Service"}, {"catalog", "Catalog"},
 }
 
 // icon keeps browsers from asking for one.
