@@ -2,18 +2,22 @@ package otelstack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/chainbudget/chainbudget-go/adapters/budgetconnect"
 	"github.com/chainbudget/chainbudget-go/adapters/budgethttp"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 )
@@ -93,6 +97,29 @@ func TestResendCount(t *testing.T) {
 				t.Errorf("spans %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// Over connect an attempt is an HTTP request, whose span has the count, too.
+func TestResendCountOverConnect(t *testing.T) {
+	type text = wrapperspb.StringValue
+	const procedure = "/otelstack.Ledger/Get"
+	spans := newSpans()
+	rec := newSDK(t, "shop")
+	mux := http.NewServeMux()
+	mux.Handle(procedure, connect.NewUnaryHandler(procedure, func(context.Context, *connect.Request[text]) (*connect.Response[text], error) {
+		return nil, connect.NewError(connect.CodeUnavailable, errors.New("down"))
+	}))
+	transport := otelhttp.NewTransport(budgethttp.AnnotateSpan(newBase(t)), spans.option())
+	client := connect.NewClient[text, text](&http.Client{Transport: transport}, serve(t, mux)+procedure,
+		connect.WithInterceptors(budgetconnect.NewClientInterceptor(rec.Dependency("ledger", steady), budgetconnect.Option{Idempotent: []string{procedure}})))
+	ctx, end := chainbudget.Start(remoteSpan(t), rec.SDK)
+	defer end()
+	if _, err := client.CallUnary(ctx, connect.NewRequest(new(text))); err == nil {
+		t.Fatal("it worked")
+	}
+	if got, want := spans.resends(), []string{"client:-", "client:1"}; !slices.Equal(got, want) {
+		t.Errorf("spans %v, want %v", got, want)
 	}
 }
 

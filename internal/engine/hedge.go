@@ -278,8 +278,9 @@ func (r *race) hedge(next func() (Racer, error)) bool {
 	c.hedged++
 	c.paid = c.cost()
 	c.count(permit, now)
-	c.Result = Result{}
+	c.Result = Result{Claim: ownership.ClaimNone} // nothing has failed
 	c.record()
+	c.Result = Result{}
 	r.start(l)
 	return true
 }
