@@ -20,6 +20,7 @@ FUZZTIME  ?= 30s
 BENCH     ?=
 BENCHFLAGS ?= -benchmem -timeout=30m
 DEMOFLAGS ?=
+WATCHFLAGS ?=
 SOAKTIME  ?= 5m
 
 STATICCHECK := $(CURDIR)/.bin/staticcheck
@@ -38,6 +39,11 @@ help: ## Show this list
 demo: ## Run the retry storm with and without the SDK on loopback servers, under a minute (DEMOFLAGS="-depth 5")
 	@cd examples
 	go run ./storm $(DEMOFLAGS)
+
+.PHONY: watch
+watch: ## Run the retry storm over and over before the eyes of a real Prometheus, until Ctrl-C (WATCHFLAGS="-duration 30s")
+	@cd examples
+	go run ./storm/watch $(WATCHFLAGS)
 
 .PHONY: test
 test: modules $(CADDY) $(if $(NPM),$(NODE_PACKAGES)) ## Test every module with the race detector, then the allocation guards without it

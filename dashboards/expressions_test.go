@@ -3,20 +3,36 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// expression is one of the dashboard or of the rules.
-type expression struct{ where, text string }
+// expression is one of the dashboard or of the rules, with the labels that are written out beside it.
+type expression struct {
+	where, text string
+	labels      []string
+}
+
+// written is a label in the legend of a query, or in the text of an alert.
+var written = regexp.MustCompile(`\{\{ *(?:\$labels\.)?([a-z_]+) *\}\}`)
+
+func labelsIn(texts ...string) (names []string) {
+	for _, text := range texts {
+		for _, match := range written.FindAllStringSubmatch(text, -1) {
+			names = append(names, match[1])
+		}
+	}
+	return names
+}
 
 // expressions collects all of them. What Grafana puts in is replaced by what it could be.
 func expressions(t *testing.T) (all []expression) {
 	t.Helper()
 	for _, r := range rules(t) {
-		all = append(all, expression{r.Record + r.Alert, r.Expr})
+		all = append(all, expression{r.Record + r.Alert, r.Expr, labelsIn(r.Annotations["summary"], r.Annotations["description"])})
 	}
 	data, err := os.ReadFile(recorded)
 	if err != nil {
@@ -36,12 +52,13 @@ func expressions(t *testing.T) (all []expression) {
 			}
 			for key, value := range node {
 				if text, ok := value.(string); ok && key == "expr" {
-					all = append(all, expression{"the panel " + title, strings.ReplaceAll(text, "$__rate_interval", "1m")})
+					legend, _ := node["legendFormat"].(string)
+					all = append(all, expression{"the panel " + title, strings.ReplaceAll(text, "$__rate_interval", "1m"), labelsIn(legend)})
 				}
 				if text, ok := value.(string); ok && key == "query" {
 					if inner, ok := strings.CutPrefix(text, "label_values("); ok {
 						metric, label, _ := strings.Cut(strings.TrimSuffix(inner, ")"), ", ")
-						all = append(all, expression{"a variable", "count by (" + label + ") (" + metric + ")"})
+						all = append(all, expression{"a variable", "count by (" + label + ") (" + metric + ")", []string{label}})
 					}
 				}
 				walk(value, title)

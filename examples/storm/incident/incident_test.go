@@ -214,6 +214,29 @@ func TestLedgerCountsWritesThatARetryPushedOut(t *testing.T) {
 	})
 }
 
+func TestLedgerBlips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := testSettings
+		s.Blips = 0.2
+		s.Duration = time.Hour // well all the time
+		l := newLedger(s, time.Now())
+		defer l.close()
+		failed := 0
+		for i := range 200 {
+			from := time.Now()
+			if l.pay(strconv.Itoa(i)) != http.StatusOK {
+				failed++
+			}
+			if took := time.Since(from); took != serviceTime {
+				t.Fatalf("a request took %s", took)
+			}
+		}
+		if failed < 20 || failed > 60 {
+			t.Errorf("%d of 200 failed, want about 40", failed)
+		}
+	})
+}
+
 func TestLedgerFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

@@ -34,8 +34,9 @@ type LedgerCounts struct {
 	RejectedForRetry int64 `json:"rejected_because_of_retry"`
 	// QueueMax is the most requests that waited.
 	QueueMax int `json:"queue_max"`
-	// ByCaller is the arrivals by the service that sent them.
-	ByCaller map[string]int64 `json:"by_caller"`
+	// ByCaller is the arrivals by the service that sent them, RetriesByCaller the retries among them.
+	ByCaller        map[string]int64 `json:"by_caller"`
+	RetriesByCaller map[string]int64 `json:"retries_by_caller"`
 }
 
 // outcome is what became of a request at the ledger.
@@ -87,7 +88,7 @@ type job struct {
 func newLedger(s Settings, start time.Time) *ledger {
 	l := &ledger{
 		settings: s, start: start, queue: make(chan *job, queueLimit), stop: make(chan struct{}), seen: map[string]int{},
-		counts: LedgerCounts{ByCaller: map[string]int64{}},
+		counts: LedgerCounts{ByCaller: map[string]int64{}, RetriesByCaller: map[string]int64{}},
 	}
 	for range s.workers() {
 		l.workers.Go(l.work)
@@ -142,6 +143,7 @@ func (l *ledger) arrive(r *http.Request) *job {
 	l.counts.ByCaller[j.entry.caller]++
 	if j.entry.retry {
 		l.counts.Retries++
+		l.counts.RetriesByCaller[j.entry.caller]++
 	} else {
 		l.counts.FirstAttempts++
 	}
@@ -217,11 +219,15 @@ func (l *ledger) work() {
 // attempt only, so that one payment meets the same luck before and after.
 func (l *ledger) price(j *job) (cost time.Duration, ok bool) {
 	now := time.Since(l.start)
-	if now < l.settings.faultFrom() || now >= l.settings.faultTo() {
+	well := now < l.settings.faultFrom() || now >= l.settings.faultTo()
+	if well && l.settings.Blips == 0 {
 		return serviceTime, true
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(j.payment)) // a hash never fails
 	draw := rand.New(rand.NewPCG(l.settings.Seed, h.Sum64()+uint64(j.attempt)))
+	if well {
+		return serviceTime, draw.Float64() >= l.settings.Blips
+	}
 	return serviceTime * faultFactor, draw.IntN(2) == 0
 }

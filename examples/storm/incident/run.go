@@ -3,7 +3,8 @@ package incident
 import (
 	"bytes"
 	"context"
-	_ "embed" // the catalog
+	_ "embed" // the catalogs
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,9 @@ import (
 
 //go:embed retry-catalog.yaml
 var catalogFile []byte
+
+//go:embed today-catalog.yaml
+var todayFile []byte
 
 // Catalog returns the catalog that both services load, with the chain's budget set.
 func Catalog(budget int) []byte {
@@ -58,15 +62,20 @@ type Progress struct {
 // Run plays the incident. dir is where the catalog is written; progress is called about four times a second, from one
 // goroutine. When ctx ends the result holds what there is, and Run returns no error for that.
 func Run(ctx context.Context, s Settings, dir string, progress func(Progress)) (*Result, error) {
-	catalog := filepath.Join(dir, "retry-catalog.yaml")
+	catalog, today := filepath.Join(dir, "retry-catalog.yaml"), ""
 	if err := os.WriteFile(catalog, Catalog(s.Budget), 0o600); err != nil {
 		return nil, fmt.Errorf("write the ledger's catalog: %w", err)
 	}
+	if s.Watcher != nil {
+		today = filepath.Join(dir, "today-catalog.yaml")
+		if err := os.WriteFile(today, todayFile, 0o600); err != nil {
+			return nil, fmt.Errorf("write the catalog of before: %w", err)
+		}
+	}
 	list := arrivals(s)
-	start := time.Now().Add(100 * time.Millisecond) // the servers are up by then
 	var worlds [2]*world
-	for i, file := range []string{"", catalog} {
-		w, err := newWorld(s, start, file)
+	for i, plan := range []struct{ name, catalog string }{{Before, today}, {After, catalog}} {
+		w, err := newWorld(s, plan.name, plan.catalog)
 		if err != nil {
 			if i == 1 {
 				_ = worlds[0].shut()
@@ -74,6 +83,18 @@ func Run(ctx context.Context, s Settings, dir string, progress func(Progress)) (
 			return nil, err
 		}
 		worlds[i] = w
+	}
+	if s.Watcher != nil {
+		if err := s.Watcher.Ready(ctx); err != nil {
+			for _, w := range worlds {
+				_ = w.shut()
+			}
+			return nil, err
+		}
+	}
+	start := time.Now().Add(100 * time.Millisecond) // both runs have begun to wait for it by then
+	for _, w := range worlds {
+		w.begin(start)
 	}
 
 	watched, stop := context.WithCancel(ctx)
@@ -87,15 +108,19 @@ func Run(ctx context.Context, s Settings, dir string, progress func(Progress)) (
 	length := min(max(time.Since(start), 0), s.Duration)
 	stop()
 	watching.Wait()
-	for _, w := range worlds {
-		if err := w.shut(); err != nil {
-			return nil, err
-		}
+	var problems [2]error
+	var shutting sync.WaitGroup
+	for i, w := range worlds {
+		shutting.Go(func() { problems[i] = w.shut() }) // a watcher makes it wait
+	}
+	shutting.Wait()
+	if err := errors.Join(problems[:]...); err != nil {
+		return nil, err
 	}
 
 	r := &Result{
 		Rate: s.Rate, Workers: s.workers(), Seconds: length.Seconds(), FaultFrom: s.faultFrom().Seconds(), FaultTo: s.faultTo().Seconds(),
-		Stalled: milliseconds(max(late[0], late[1])), Complete: ctx.Err() == nil, Before: worlds[0].side("before", s, length), After: worlds[1].side("after", s, length),
+		Stalled: milliseconds(max(late[0], late[1])), Complete: ctx.Err() == nil, Before: worlds[0].side(s, length), After: worlds[1].side(s, length),
 	}
 	if r.Complete {
 		r.Targets = targets(&r.Before, &r.After, fullQueue(r.Workers))
@@ -105,7 +130,7 @@ func Run(ctx context.Context, s Settings, dir string, progress func(Progress)) (
 
 // side reads what the servers of a world counted. Nothing runs in it any more, but handlers that were cut off may still
 // be on their way out.
-func (w *world) side(name string, s Settings, length time.Duration) Side {
+func (w *world) side(s Settings, length time.Duration) Side {
 	w.ledger.mu.Lock()
 	defer w.ledger.mu.Unlock()
 	for _, one := range []*service{w.grab, w.goes} {
@@ -113,7 +138,7 @@ func (w *world) side(name string, s Settings, length time.Duration) Side {
 		defer one.mu.Unlock()
 	}
 	return Side{
-		Name: name, Ledger: w.ledger.counts, Services: []ServiceCounts{w.grab.counts, w.goes.counts},
+		Name: w.name, Ledger: w.ledger.counts, Services: []ServiceCounts{w.grab.counts, w.goes.counts},
 		Summary: w.summary(s, length), Ticks: w.timeline(length),
 	}
 }

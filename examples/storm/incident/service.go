@@ -120,6 +120,26 @@ func once(ctx context.Context, client *http.Client, caller, ledger, id string) e
 	return nil
 }
 
+// policy is what a team made of a payment before.
+type policy func(s *service, client *http.Client, ledger string) http.Handler
+
+// before is a service on its own policy. The SDK, if there is one, is below it.
+func (w *world) before(s *service, ledger string, base http.RoundTripper, own policy) (http.Handler, error) {
+	if w.catalog == "" {
+		return own(s, &http.Client{Transport: base}, ledger), nil
+	}
+	sdk, err := w.sdk(s.name)
+	if err != nil {
+		return nil, err
+	}
+	dep, err := sdk.Dependency("ledger", profiles.NoRetry)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{Transport: budgethttp.NewTransport(base, dep)}
+	return budgethttp.NewHandler(own(s, client, ledger), sdk, budgethttp.Entry()), nil
+}
+
 // The two policies before.
 const (
 	grabAttempts = 6
@@ -171,18 +191,18 @@ func goBefore(s *service, client *http.Client, ledger string) http.Handler {
 }
 
 // after is both services' policy on the SDK. The profile named here loses to the one that the catalog pins.
-func after(s *service, catalog, ledger string, base http.RoundTripper, named profiles.Name) (http.Handler, *chainbudget.SDK, error) {
-	sdk, err := chainbudget.New(s.name, chainbudget.WithCatalogFile(catalog), chainbudget.WithObserver(func(e chainbudget.Event) {
+func (w *world) after(s *service, ledger string, base http.RoundTripper, named profiles.Name) (http.Handler, error) {
+	sdk, err := w.sdk(s.name, chainbudget.WithObserver(func(e chainbudget.Event) {
 		if e.Attempt == 0 && e.Reason == ownership.ReasonBreakerOpen {
 			s.refused()
 		}
 	}))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	dep, err := sdk.Dependency("ledger", named)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	client := &http.Client{Transport: budgethttp.NewTransport(base, dep)}
 	handler := budgethttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error {
@@ -200,5 +220,5 @@ func after(s *service, catalog, ledger string, base http.RoundTripper, named pro
 		}
 		return nil
 	})
-	return budgethttp.NewHandler(handler, sdk, budgethttp.Entry()), sdk, nil
+	return budgethttp.NewHandler(handler, sdk, budgethttp.Entry()), nil
 }

@@ -1,6 +1,11 @@
 package incident
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/chainbudget/chainbudget-go/chainbudget"
+)
 
 // What the incident fixes: see [Settings] for the rest.
 const (
@@ -27,6 +32,26 @@ type Settings struct {
 	Budget int
 	// Seed makes arrivals, their split over the services and the ledger's failures the same from run to run.
 	Seed uint64
+	// Blips is the share of requests, 0 to 1, that the ledger fails while it is well.
+	Blips float64
+	// Watcher looks at the services from outside; nil = nobody does. For its sake the services before have an SDK, too: it
+	// observes below their own policies, and neither retries nor refuses anything.
+	Watcher Watcher
+}
+
+// The names of the two runs.
+const (
+	Before = "before"
+	After  = "after"
+)
+
+// Watcher is told of each service's SDK.
+type Watcher interface {
+	// Watch is called with a service's SDK when it has been made. end is called when the service has answered its last
+	// request and the SDK still counts.
+	Watch(run, service string, sdk *chainbudget.SDK) (end func() error, err error)
+	// Ready is called when all servers of both runs are up. The load begins when it returns.
+	Ready(ctx context.Context) error
 }
 
 func (s *Settings) faultFrom() time.Duration { return s.Duration / 4 }

@@ -12,6 +12,10 @@ import (
 
 // world is one ledger with its two services, each behind a server of its own.
 type world struct {
+	name    string
+	catalog string  // file; empty = no SDK
+	watcher Watcher // nil = nobody watches
+
 	ledger *ledger
 	grab   *service
 	goes   *service // the service called Go
@@ -23,9 +27,9 @@ type world struct {
 // idlePerServer is more than the requests that are ever open at once between two of the servers.
 const idlePerServer = 1024
 
-// newWorld starts the servers. With a catalog the services use the SDK, without they use their own policies.
-func newWorld(s Settings, start time.Time, catalog string) (w *world, err error) {
-	w = &world{ledger: newLedger(s, start), grab: newService("grab", start), goes: newService("go", start)}
+// newWorld starts the servers of a run. Without a catalog nobody has an SDK.
+func newWorld(s Settings, name, catalog string) (w *world, err error) {
+	w = &world{name: name, catalog: catalog, watcher: s.Watcher, ledger: newLedger(s, time.Time{}), grab: &service{name: "grab"}, goes: &service{name: "go"}}
 	w.close = append(w.close, func() error { w.ledger.close(); return nil })
 	defer func() {
 		if err != nil {
@@ -35,35 +39,29 @@ func newWorld(s Settings, start time.Time, catalog string) (w *world, err error)
 
 	var ledgerHandler http.Handler = w.ledger
 	if catalog != "" {
-		sdk, err := chainbudget.New("ledger", chainbudget.WithCatalogFile(catalog))
+		sdk, err := w.sdk("ledger")
 		if err != nil {
 			return w, err
 		}
-		w.close = append(w.close, sdk.Close)
 		ledgerHandler = budgethttp.NewHandler(w.ledger, sdk)
 	}
 	ledgerAt, err := w.serve(ledgerHandler)
 	if err != nil {
 		return w, err
 	}
-	bases := [2]*http.Transport{loopback.NewBase(idlePerServer), loopback.NewBase(idlePerServer)}
-	for _, base := range bases {
+	for i, s := range []*service{w.grab, w.goes} {
+		s.counts.Name = s.name
+		s.breaker = name == After || s == w.goes
+		base := loopback.NewBase(idlePerServer)
 		w.close = append(w.close, func() error { base.CloseIdleConnections(); return nil })
-	}
-	if catalog == "" {
-		w.grab.handler = grabBefore(w.grab, &http.Client{Transport: bases[0]}, ledgerAt)
-		w.goes.breaker = true
-		w.goes.handler = goBefore(w.goes, &http.Client{Transport: bases[1]}, ledgerAt)
-	} else {
-		for i, s := range []*service{w.grab, w.goes} {
+		if name == After {
 			// Each team names what it finds right; the catalog decides.
-			named := []profiles.Name{profiles.ReadHeavy, profiles.LatencyCritical}[i]
-			handler, sdk, err := after(s, catalog, ledgerAt, bases[i], named)
-			if err != nil {
-				return w, err
-			}
-			s.handler, s.breaker = handler, true
-			w.close = append(w.close, sdk.Close)
+			s.handler, err = w.after(s, ledgerAt, base, []profiles.Name{profiles.ReadHeavy, profiles.LatencyCritical}[i])
+		} else {
+			s.handler, err = w.before(s, ledgerAt, base, []policy{grabBefore, goBefore}[i])
+		}
+		if err != nil {
+			return w, err
 		}
 	}
 	if w.grabAt, err = w.serve(w.grab); err != nil {
@@ -73,8 +71,26 @@ func newWorld(s Settings, start time.Time, catalog string) (w *world, err error)
 	return w, err
 }
 
-func newService(name string, start time.Time) *service {
-	return &service{name: name, start: start, counts: ServiceCounts{Name: name}}
+// begin sets the moment that all times are counted from. No request may have come.
+func (w *world) begin(start time.Time) {
+	w.ledger.start, w.grab.start, w.goes.start = start, start, start
+}
+
+// sdk makes the SDK of a service, which ends with the world.
+func (w *world) sdk(service string, options ...chainbudget.Option) (*chainbudget.SDK, error) {
+	sdk, err := chainbudget.New(service, append(options, chainbudget.WithCatalogFile(w.catalog))...)
+	if err != nil {
+		return nil, err
+	}
+	w.close = append(w.close, sdk.Close)
+	if w.watcher != nil {
+		end, err := w.watcher.Watch(w.name, service, sdk)
+		if err != nil {
+			return nil, err
+		}
+		w.close = append(w.close, end)
+	}
+	return sdk, nil
 }
 
 func (w *world) serve(h http.Handler) (url string, err error) {
