@@ -107,6 +107,9 @@ func (s *SDK) label(slug string) *label {
 
 // intern returns the label of a name, which is made unless there are too many.
 func (l *labels) intern(name string) *label {
+	if name == otherLabel {
+		return others // who is called so shares its series
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, known := range l.names {
