@@ -29,7 +29,7 @@ func keyed(h http.Header) bool {
 // run makes attempts until one succeeds or a gate refuses.
 func (x *unary) run() (connect.AnyResponse, error) {
 	if denied := x.Run(x.Begun, x.req.Any(), x); denied != nil {
-		return nil, failure(x.Parent(), denied, x.last)
+		return nil, kinds.Failure(x.Parent(), denied, x.last)
 	}
 	return x.resp, x.err
 }

@@ -44,7 +44,7 @@ func (c conn) Close() error { return c.CloseResponse() }
 func (c *client) open(ctx context.Context, spec connect.Spec, next connect.StreamingClientFunc, in *engine.Inbound, policy *engine.Policy) connect.StreamingClientConn {
 	s := &clientStream{spec: spec, next: next}
 	s.Method = c.method(spec)
-	refused := c.refusal(ctx, in, policy, s.Method.Idempotent)
+	refused := c.Refusal(ctx, in, policy, s.Method.Idempotent)
 	if refused != nil {
 		below := next(ctx, spec) // never sent; connect asks it whose it is
 		s.peer = below.Peer()
@@ -100,11 +100,11 @@ func (s *clientStream) Judge(c connectrpc.Conn, a *connectrpc.Attempt, err error
 
 // Failure implements [connectrpc.Version].
 func (s *clientStream) Failure(denied *ownership.DeniedError) error {
-	return failure(s.Parent(), denied, s.last)
+	return kinds.Failure(s.Parent(), denied, s.last)
 }
 
 // Gone implements [connectrpc.Version].
-func (s *clientStream) Gone(err error) error { return connect.NewError(contextCode(err), err) }
+func (s *clientStream) Gone(err error) error { return kinds.New(connectrpc.ContextCode(err), err) }
 
 // Spec implements [connect.StreamingClientConn].
 func (s *clientStream) Spec() connect.Spec { return s.spec }

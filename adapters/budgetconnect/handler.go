@@ -7,10 +7,10 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/chainbudget/chainbudget-go/chainbudget"
+	"github.com/chainbudget/chainbudget-go/internal/connectrpc"
 	"github.com/chainbudget/chainbudget-go/internal/engine"
 	"github.com/chainbudget/chainbudget-go/internal/member"
 	"github.com/chainbudget/chainbudget-go/internal/rpc"
-	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
@@ -21,11 +21,7 @@ import (
 // Interceptors after it run inside. With a nil or zero sdk requests pass as they are; on a client it does nothing. Within
 // another of the same request and SDK it does nothing either: the outermost decides.
 func NewHandlerInterceptor(sdk *chainbudget.SDK, options ...Option) connect.Interceptor {
-	entry := false
-	for _, o := range options {
-		entry = entry || o.Entry
-	}
-	return &handler{rpc.NewServer((*engine.SDK)(sdk), entry)}
+	return &handler{rpc.NewServer((*engine.SDK)(sdk), sum(options).Entry)}
 }
 
 // handler is the interceptor.
@@ -48,7 +44,7 @@ func (h *handler) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		if spec.IsClient {
 			return next(ctx, req)
 		}
-		if outer := h.outer(ctx, req.Header()); outer != nil {
+		if outer := connectrpc.Outer(ctx, h.SDK, member.HTTP(req.Header())); outer != nil {
 			if resp, err = next(ctx, req); err != nil {
 				rpc.Blame(ctx, outer, err)
 			}
@@ -59,18 +55,19 @@ func (h *handler) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			member.StripHeaders(member.HTTP(req.Header()))
 			return next(member.Strip(ctx), req)
 		}
-		in := &inbound{procedure: spec.Procedure, peer: req.Peer(), unary: true}
+		in := &inbound{}
+		in.Procedure, in.Protocol, in.Unary = spec.Procedure, req.Peer().Protocol, true
 		if info, ok := connect.CallInfoForHandlerContext(ctx); ok {
 			in.answers = info
 		}
-		ctx, cancel := h.arrive(in, ctx, generation, req.HTTPMethod(), req.Header())
+		ctx, cancel := in.Arrive(ctx, &h.Server, generation, req.HTTPMethod(), member.HTTP(req.Header()))
 		defer cancel()
 		done := false
 		defer func() {
 			if !done {
 				in.panicked(ctx)
 			}
-			rpc.Finish(&in.Inbound, in.status)
+			rpc.Finish(&in.Inbound.Inbound, in.Status)
 		}()
 		resp, err = next(ctx, req)
 		done = true
@@ -87,7 +84,7 @@ func (h *handler) WrapStreamingHandler(next connect.StreamingHandlerFunc) connec
 		return next
 	}
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		if outer := h.outer(ctx, conn.RequestHeader()); outer != nil {
+		if outer := connectrpc.Outer(ctx, h.SDK, member.HTTP(conn.RequestHeader())); outer != nil {
 			err := next(ctx, conn)
 			if err != nil {
 				rpc.Blame(ctx, outer, err)
@@ -99,43 +96,19 @@ func (h *handler) WrapStreamingHandler(next connect.StreamingHandlerFunc) connec
 			member.StripHeaders(member.HTTP(conn.RequestHeader()))
 			return next(member.Strip(ctx), conn)
 		}
-		in := &inbound{procedure: procedure, peer: conn.Peer(), answers: conn}
-		ctx, cancel := h.arrive(in, ctx, generation, http.MethodPost, conn.RequestHeader())
+		in := &inbound{answers: conn}
+		in.Procedure, in.Protocol = procedure, conn.Peer().Protocol
+		ctx, cancel := in.Arrive(ctx, &h.Server, generation, http.MethodPost, member.HTTP(conn.RequestHeader()))
 		defer cancel()
 		done := false
 		defer func() {
 			if !done {
 				in.panicked(ctx)
 			}
-			rpc.Finish(&in.Inbound, in.status)
+			rpc.Finish(&in.Inbound.Inbound, in.Status)
 		}()
 		err := next(ctx, conn)
 		done = true
 		return in.answer(ctx, err)
 	}
-}
-
-// outer returns the request that something further out has opened the purse of, or nil.
-func (h *handler) outer(ctx context.Context, header http.Header) *engine.Inbound {
-	// The outermost has stripped the request: one that brings a header was sent since, by a call within this process.
-	if outer := engine.FromContext(ctx); outer != nil && outer.SDK() == h.SDK && len(header[otelprop.HTTPRequestHeader]) == 0 {
-		return outer
-	}
-	return nil
-}
-
-// arrive opens the purse of a request and returns its context.
-func (h *handler) arrive(in *inbound, ctx context.Context, g *engine.Generation, method string, header http.Header) (context.Context, context.CancelFunc) {
-	ctx, cancel := h.Arrive(ctx, &in.Inbound, g, &rpc.Request{
-		Method:    method,
-		Procedure: in.procedure,
-		Host:      header["Host"],
-		Header:    header[otelprop.HTTPRequestHeader],
-		Baggage:   header[otelprop.HTTPBaggageHeader],
-		Envoy:     header["X-Envoy-Attempt-Count"],
-		GRPC:      header["Grpc-Previous-Rpc-Attempts"],
-	})
-	in.Route = in
-	member.StripHeaders(member.HTTP(header))
-	return in.Context(ctx), cancel
 }

@@ -2,13 +2,13 @@ package budgetconnect
 
 import (
 	"context"
-	"errors"
+	"maps"
 	"net/http"
 
 	"connectrpc.com/connect"
 
 	"github.com/chainbudget/chainbudget-go/internal/connectrpc"
-	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/internal/member"
 	"github.com/chainbudget/chainbudget-go/internal/rpc"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
@@ -16,13 +16,8 @@ import (
 
 // inbound is the state of one request.
 type inbound struct {
-	engine.Inbound
-	procedure string
-	peer      connect.Peer
-	unary     bool
-	answers   answers // nil where connect has none for the request
-	status    int
-	value     [1]string // backing of the return's header
+	connectrpc.Inbound
+	answers answers // nil where connect has none for the request
 }
 
 // answers is where connect takes the metadata of an answer from, beside what is in a response or an error.
@@ -31,19 +26,10 @@ type answers interface {
 	ResponseTrailer() http.Header
 }
 
-// Operation names the route.
-func (in *inbound) Operation() string { return in.procedure }
-
-// grpc reports whether the caller speaks gRPC or gRPC-Web: what is about a call comes in a trailer then, and its clients
-// know pushback.
-func (in *inbound) grpc() bool {
-	return in.peer.Protocol == connect.ProtocolGRPC || in.peer.Protocol == connect.ProtocolGRPCWeb
-}
-
 // succeed closes the purse and sets the return beside a response.
 func (in *inbound) succeed(ctx context.Context, resp connect.AnyResponse) connect.AnyResponse {
-	in.status = http.StatusOK
-	in.tell(in.conclude(ctx))
+	in.Status = http.StatusOK
+	in.tell(in.Conclude(ctx))
 	if resp == nil || len(resp.Header()[otelprop.HTTPReturnHeader]) == 0 && len(resp.Trailer()[otelprop.HTTPReturnHeader]) == 0 {
 		return resp
 	}
@@ -66,83 +52,53 @@ func without(h http.Header) http.Header {
 	return h
 }
 
-// conclude closes the purse, once the status is known.
-func (in *inbound) conclude(ctx context.Context) rpc.Conclusion {
-	c := rpc.Conclude(ctx, &in.Inbound, in.status)
-	c.Never = c.Never && in.grpc()
-	return c
-}
-
-// tell sets the return, in place of what the handler may have copied from a callee.
+// tell sets the return.
 func (in *inbound) tell(c rpc.Conclusion) {
-	if in.answers == nil {
-		return
-	}
-	header, trailer := in.answers.ResponseHeader(), in.answers.ResponseTrailer()
-	delete(header, otelprop.HTTPReturnHeader)
-	delete(trailer, otelprop.HTTPReturnHeader)
-	if c.Others {
-		delete(header, connectrpc.PushbackHeader)
-		delete(trailer, connectrpc.PushbackHeader)
-	}
-	to := trailer
-	if in.unary && !in.grpc() {
-		to = header
-	}
-	if c.Line != "" {
-		in.value[0] = c.Line
-		to[otelprop.HTTPReturnHeader] = in.value[:]
-	}
-	if c.Never {
-		to[connectrpc.PushbackHeader] = noRetry
+	if in.answers != nil {
+		in.Tell(c, member.HTTP(in.answers.ResponseHeader()), member.HTTP(in.answers.ResponseTrailer()))
 	}
 }
-
-var noRetry = []string{rpc.NoRetry}
 
 // answer closes the purse, sets the return, and returns the error to answer with.
 func (in *inbound) answer(ctx context.Context, err error) error {
 	if err == nil || connect.IsNotModifiedError(err) {
-		in.status = http.StatusOK
-		in.tell(in.conclude(ctx))
+		in.Status = http.StatusOK
+		in.tell(in.Conclude(ctx))
 		return err
 	}
 	e := asError(err)
 	if e == nil {
-		e = connect.NewError(codeOf(err), err)
+		e = kinds.New(connectrpc.ContextCode(err), err)
 	}
-	in.status = rpc.MeaningOf(uint32(e.Code())).Status
-	if rpc.Answer(&in.Inbound, in.status).Failed {
-		rpc.Blame(ctx, &in.Inbound, err)
-	}
-	c := in.conclude(ctx)
+	in.Fail(ctx, uint32(e.Code()), err)
+	c := in.Conclude(ctx)
 	out, bare := in.rewrite(e, c)
 	// An answer that is beyond a client's limit by itself goes to one that has another.
-	if in.grpc() && in.answers != nil && in.fits(bare, rpc.Conclusion{}) && !in.fits(out, c) {
+	if in.GRPC() && in.answers != nil && in.fits(bare, rpc.Conclusion{}) && !in.fits(out, c) {
 		if out = bare; !in.fits(out, c) {
 			c.Line, c.Never = "", false
 		}
 	}
 	in.tell(c)
-	return &answeredError{error: err, out: out}
+	return connectrpc.Answered(err, out)
 }
 
-// codeOf is the code that connect gives to an error without one.
-func codeOf(err error) connect.Code {
-	switch {
-	case errors.Is(err, context.Canceled):
-		return connect.CodeCanceled
-	case errors.Is(err, context.DeadlineExceeded):
-		return connect.CodeDeadlineExceeded
+// fits reports whether an error has room in a gRPC client's header list beside what the handler sends, with what this hop
+// adds.
+func (in *inbound) fits(e *connect.Error, c rpc.Conclusion) bool {
+	details := 0
+	for _, d := range e.Details() {
+		details += connectrpc.DetailSize(d.Type(), d.Bytes())
 	}
-	return connect.CodeUnknown
+	size := connectrpc.ErrorSize(e.Message(), details)
+	return connectrpc.Fits(connectrpc.Size(size, maps.All(in.answers.ResponseTrailer()), maps.All(e.Meta())), c)
 }
 
 // panicked answers for a handler that panicked: an interceptor further out may recover and answer internal.
 func (in *inbound) panicked(ctx context.Context) {
 	ownership.Own(ctx)
-	in.status = http.StatusInternalServerError
-	in.tell(in.conclude(ctx))
+	in.Status = http.StatusInternalServerError
+	in.tell(in.Conclude(ctx))
 }
 
 // rewrite makes the error that goes out: with the code, message, metadata and details of the handler's own, without what
@@ -183,15 +139,3 @@ func (in *inbound) rewrite(e *connect.Error, c rpc.Conclusion) (out, bare *conne
 	out.AddDetail(d)
 	return out, bare
 }
-
-// answeredError is the handler's error, which connect answers with the error that this hop has made of it.
-type answeredError struct {
-	error
-	out *connect.Error
-}
-
-// Unwrap returns the handler's error, for interceptors further out.
-func (e *answeredError) Unwrap() error { return e.error }
-
-// As is what connect finds the error with that goes out.
-func (e *answeredError) As(target any) bool { return asConnect(e.out, target) }

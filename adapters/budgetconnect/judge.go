@@ -37,7 +37,7 @@ func judge(x *connectrpc.Call, a *connectrpc.Attempt, err error, header, trailer
 		f.Status = answered(e)
 	}
 	if s := x.Fail(a, &f); s.Cause != nil {
-		return connect.NewError(connect.Code(s.Code), s.Cause)
+		return kinds.New(s.Code, s.Cause)
 	}
 	return e
 }

@@ -10,16 +10,12 @@ import (
 
 // method returns what is known about a procedure.
 func (c *client) method(spec connect.Spec) *connectrpc.Method {
-	if known := c.methods.Find(spec.Procedure); known != nil {
+	if known := c.Known(spec.Procedure); known != nil {
 		return known
 	}
-	return c.methods.Keep(spec.Procedure, &connectrpc.Method{
-		Shape:      rpc.Shape(spec.Procedure),
-		Kind:       connectrpc.Kind(spec.StreamType),
-		Idempotent: spec.IdempotencyLevel != connect.IdempotencyUnknown || rpc.Listed(spec.Procedure, c.idempotent),
-		MayGet:     spec.IdempotencyLevel == connect.IdempotencyNoSideEffects && spec.StreamType == connect.StreamTypeUnary,
-		Identify:   identify,
-	})
+	level := spec.IdempotencyLevel
+	return c.Learn(spec.Procedure, connectrpc.Kind(spec.StreamType),
+		level != connect.IdempotencyUnknown, level != connect.IdempotencyNoSideEffects, identify)
 }
 
 // identify tells one request of a procedure from another, 0 where that is not known.

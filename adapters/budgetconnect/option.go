@@ -1,11 +1,5 @@
 package budgetconnect
 
-import (
-	"errors"
-
-	"github.com/chainbudget/chainbudget-go/internal/rpc"
-)
-
 // Option says what is special about a client or a handler. The zero value says nothing; several add up.
 type Option struct {
 	// Entry makes chains begin at the handler: it ignores whatever budget, timeout, claim and counter a request brings, mints
@@ -18,18 +12,11 @@ type Option struct {
 	Idempotent []string
 }
 
-// patterns adds the options' Idempotent up. The error lists everything that could not be read.
-func patterns(options []Option) (read []string, err error) {
-	var problems []error
+// sum adds options up.
+func sum(options []Option) (s Option) {
 	for _, o := range options {
-		for _, text := range o.Idempotent {
-			p, err := rpc.Pattern(text)
-			if err != nil {
-				problems = append(problems, err)
-				continue
-			}
-			read = append(read, p)
-		}
+		s.Entry = s.Entry || o.Entry
+		s.Idempotent = append(s.Idempotent, o.Idempotent...)
 	}
-	return read, errors.Join(problems...)
+	return s
 }

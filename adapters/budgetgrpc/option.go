@@ -43,14 +43,11 @@ func read(options []Option) (settings, error) {
 	)
 	for _, o := range options {
 		s.entry = s.entry || o.Entry
-		for _, text := range o.Idempotent {
-			pattern, err := rpc.Pattern(text)
-			if err != nil {
-				problems = append(problems, err)
-				continue
-			}
-			s.idempotent = append(s.idempotent, pattern)
+		patterns, err := rpc.Patterns(o.Idempotent)
+		if err != nil {
+			problems = append(problems, err)
 		}
+		s.idempotent = append(s.idempotent, patterns...)
 		if o.ServiceConfig == "" {
 			continue
 		}

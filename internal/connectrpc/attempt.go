@@ -10,8 +10,11 @@ import (
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
-// ProtocolGRPC is what both versions call gRPC.
-const ProtocolGRPC = "grpc"
+// What both versions call gRPC and gRPC-Web.
+const (
+	ProtocolGRPC    = "grpc"
+	protocolGRPCWeb = "grpcweb"
+)
 
 // Attempt is one attempt, and its context. It watches net/http's connections where net/http is below.
 type Attempt struct {

@@ -16,9 +16,12 @@ import (
 
 // The codes that are looked for, numbered as gRPC does.
 const (
-	CodeDeadlineExceeded  = 4
+	codeCanceled          = 1
+	codeUnknown           = 2
+	codeDeadlineExceeded  = 4
 	codeResourceExhausted = 8
-	CodeUnavailable       = 14
+	codeInternal          = 13
+	codeUnavailable       = 14
 )
 
 // PushbackHeader is rpc.PushbackKey as connect's metadata has it.
@@ -84,13 +87,13 @@ func (x *Call) judgeError(a *Attempt, f *Failure) (s Substitute) {
 	case cause == nethttp.ErrReplay && w.RefusedTwice():
 		// net/http has repeated it already. What may not run twice is not repeated automatically a second time.
 		r.Err, r.Retryable, r.Unsent = errors.Join(nethttp.ErrRefusedTwice, r.Err), x.MayRepeat(), true
-		return Substitute{CodeUnavailable, nethttp.ErrRefusedTwice}
+		return Substitute{codeUnavailable, nethttp.ErrRefusedTwice}
 	case cause == nethttp.ErrReplay:
 		r.Err, r.Retryable, r.Excluded = errors.Join(cause, r.Err), true, true
-		return Substitute{CodeUnavailable, cause}
+		return Substitute{codeUnavailable, cause}
 	case cause == engine.ErrAttemptTimeout:
 		r.Err, r.Retryable, r.Unsent = errors.Join(cause, r.Err), true, unsent
-		return Substitute{CodeDeadlineExceeded, cause}
+		return Substitute{codeDeadlineExceeded, cause}
 	case w.NeverLooked(): // net/http found the request itself wrong
 		r.Excluded, r.Unsent = true, true
 	default:
@@ -111,7 +114,7 @@ func (x *Call) judgeForeign(a *Attempt, f *Failure) {
 		r.Excluded = f.Status < 500
 		return
 	}
-	if f.Code == CodeUnavailable || nethttp.Broken(f.Error) { // connect calls a connection that was reset canceled
+	if f.Code == codeUnavailable || nethttp.Broken(f.Error) { // connect calls a connection that was reset canceled
 		r.Retryable = !nethttp.Permanent(f.Error)
 		return
 	}

@@ -1,19 +1,15 @@
 package connectrpc
 
-import (
-	"sync/atomic"
-
-	"github.com/chainbudget/chainbudget-go/internal/rpc"
-)
+import "sync/atomic"
 
 // Kind is a procedure's kind of stream, numbered as connect does.
 type Kind uint8
 
-// The kinds; a stream in both directions is Client | Server.
+// The kinds; a stream in both directions is ClientStream | ServerStream.
 const (
-	Unary  Kind = 0
-	Client Kind = 1
-	Server Kind = 2
+	Unary        Kind = 0
+	ClientStream Kind = 1
+	ServerStream Kind = 2
 )
 
 // Method is what is known about a procedure.
@@ -28,10 +24,7 @@ type Method struct {
 	version atomic.Int32 // of HTTP, over connections without TLS; 0 = not known
 }
 
-// Methods remembers what is known about the procedures that a client calls.
-type Methods struct{ rpc.Methods[Method] }
-
 // Streams reports whether the client sends more than one message.
-func (m *Method) Streams() bool { return m.Kind&Client != 0 }
+func (m *Method) Streams() bool { return m.Kind&ClientStream != 0 }
 
 func (m *Method) identify(message any) uint64 { return m.Identify(m.Shape, message) }

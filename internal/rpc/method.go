@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -16,6 +17,20 @@ func Pattern(text string) (string, error) {
 		return "", fmt.Errorf("%.128q in Idempotent is no pattern: write a method such as \"/shop.Catalog/Get*\"", pattern[1:])
 	}
 	return pattern, nil
+}
+
+// Patterns reads all patterns that can be read; the error lists the others.
+func Patterns(texts []string) (read []string, err error) {
+	var problems []error
+	for _, text := range texts {
+		p, err := Pattern(text)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		read = append(read, p)
+	}
+	return read, errors.Join(problems...)
 }
 
 // Listed reports whether a full method name matches one of the patterns.
