@@ -9,10 +9,10 @@ MAKEFLAGS += --no-print-directory
 
 # `go test ./...` silently skips nested modules, so every target below walks all go.mod files of the tree. The
 # expected count makes a module that was lost, or added without thought, fail the build: root,
-# adapters/budgetconnect, adapters/budgetgrpc, adapters/budgetredis, benchmarks, cmd/chainbudget, dashboards,
-# examples, internal/tools.
+# adapters/budgetconnect, adapters/budgetconnect2, adapters/budgetgrpc, adapters/budgetredis, benchmarks,
+# cmd/chainbudget, dashboards, examples, internal/tools.
 MODULES          := $(sort $(patsubst ./%,%,$(patsubst %/,%,$(dir $(shell find . -name .git -prune -o -name go.mod -print)))))
-MODULES_EXPECTED := 9
+MODULES_EXPECTED := 10
 
 # -count=1: some tests read files that go's test cache does not know of.
 TESTFLAGS ?= -count=1

@@ -10,6 +10,8 @@ import (
 	"connectrpc.com/connect"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/chainbudget/chainbudget-go/internal/rpctest"
 )
 
 // perCall returns how many allocations a call makes, client, server and transport together.
@@ -39,9 +41,9 @@ func TestAllocs_of_a_hop(t *testing.T) {
 	for i, limits := range []struct{ client, timed, both float64 }{{23, 39, 31}, {25, 42, 36}, {30, 45, 50}, {27, 41, 41}} {
 		p := protocols[i]
 		t.Run(p.name, func(t *testing.T) {
-			rec, callee := newSDK(t, "caller"), newSDK(t, "callee")
-			bare, ours := serve(t, (&procedures{}).mux()), server(t, &procedures{}, callee)
-			ctx := begin(t, rec)
+			rec, callee := rpctest.SDK(t, "caller"), rpctest.SDK(t, "callee")
+			bare, ours := rpctest.Serve(t, (&procedures{}).mux()), server(t, &procedures{}, callee)
+			ctx := rpctest.Begin(t, rec)
 			base := perCall(t, ctx, p.plain(t, bare))
 			client := perCall(t, ctx, p.client(t, bare, callProcedure, with(rec.Dependency("a", "endless")))) - base
 			timed := perCall(t, ctx, p.client(t, bare, callProcedure, with(rec.Dependency("b", "test")))) - base

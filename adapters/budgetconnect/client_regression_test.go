@@ -19,12 +19,11 @@ import (
 	"github.com/chainbudget/chainbudget-go/adapters/budgetconnect"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
+	"github.com/chainbudget/chainbudget-go/internal/rpctest"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
-
-var errDown = connect.NewError(connect.CodeUnavailable, errors.New("down"))
 
 // failing is a service without the SDK: what a first attempt carries is lost, and one token is left to the caller. It
 // answers so many requests with an error, then echoes, and keeps the headers of all.
@@ -46,12 +45,12 @@ func (f *failing) call(_ context.Context, req *connect.Request[text]) (*connect.
 func TestRegression_F049_every_attempt_has_a_header_map_of_its_own(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p protocol) {
 		f := &failing{times: 1, err: errDown}
-		url := serve(t, (&procedures{call: f.call}).mux())
-		rec := newSDK(t, "caller")
+		url := rpctest.Serve(t, (&procedures{call: f.call}).mux())
+		rec := rpctest.SDK(t, "caller")
 		req := connect.NewRequest(say("x"))
 		req.Header().Set("X-Own", "1")
 		req.Header().Set("Baggage", "user=ann")
-		_, err := p.client(t, url, callProcedure, with(rec.Dependency("callee", "test"), every)).CallUnary(begin(t, rec), req)
+		_, err := p.client(t, url, callProcedure, with(rec.Dependency("callee", "test"), every)).CallUnary(rpctest.Begin(t, rec), req)
 		require.NoError(t, err)
 		require.Len(t, f.seen, 2)
 		nonces := map[otelprop.Nonce]bool{}
@@ -78,13 +77,13 @@ func TestRegression_F049_every_attempt_has_a_header_map_of_its_own(t *testing.T)
 func TestRegression_F049_no_stale_timeout(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p protocol) {
 		f := &failing{}
-		url := serve(t, (&procedures{call: f.call}).mux())
-		rec := newSDK(t, "caller")
+		url := rpctest.Serve(t, (&procedures{call: f.call}).mux())
+		rec := rpctest.SDK(t, "caller")
 		client := p.client(t, url, callProcedure, with(rec.Dependency("callee", "endless"), every))
 		req := connect.NewRequest(say("x"))
 		req.Header().Set("Connect-Timeout-Ms", "7")
 		req.Header().Set("Grpc-Timeout", "7m")
-		_, err := client.CallUnary(begin(t, rec), req)
+		_, err := client.CallUnary(rpctest.Begin(t, rec), req)
 		require.NoError(t, err)
 		assert.NotContains(t, f.seen[0], "Connect-Timeout-Ms")
 		assert.NotContains(t, f.seen[0], "Grpc-Timeout")
@@ -94,9 +93,9 @@ func TestRegression_F049_no_stale_timeout(t *testing.T) {
 // TestRegression_F006_servers_that_are_not_trailers_only_are_retried: gRPC's own retries never happen against connect.
 func TestRegression_F006_servers_that_are_not_trailers_only_are_retried(t *testing.T) {
 	f := &failing{times: 1, err: errDown}
-	url := serve(t, (&procedures{call: f.call}).mux())
-	rec := newSDK(t, "caller")
-	_, err := ask(begin(t, rec), protocols[2].client(t, url, callProcedure, with(rec.Dependency("callee", "test"), every)))
+	url := rpctest.Serve(t, (&procedures{call: f.call}).mux())
+	rec := rpctest.SDK(t, "caller")
+	_, err := ask(rpctest.Begin(t, rec), protocols[2].client(t, url, callProcedure, with(rec.Dependency("callee", "test"), every)))
 	assert.NoError(t, err)
 	assert.Len(t, f.seen, 2)
 }
@@ -117,14 +116,14 @@ func TestRegression_what_may_not_run_twice_is_sent_once(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := &failing{times: 9, err: errDown}
-			url := serve(t, (&procedures{call: f.call}).mux(connect.WithIdempotency(connect.IdempotencyNoSideEffects)))
-			rec := newSDK(t, "caller")
+			url := rpctest.Serve(t, (&procedures{call: f.call}).mux(connect.WithIdempotency(connect.IdempotencyNoSideEffects)))
+			rec := rpctest.SDK(t, "caller")
 			req := connect.NewRequest(say("x"))
 			if c.key {
 				req.Header().Set("Idempotency-Key", "k")
 			}
 			client := protocols[0].client(t, url, callProcedure, append(c.options, with(rec.Dependency("callee", "test")))...)
-			_, err := client.CallUnary(begin(t, rec), req)
+			_, err := client.CallUnary(rpctest.Begin(t, rec), req)
 			assert.Equal(t, connect.CodeUnavailable, connect.CodeOf(err))
 			assert.Len(t, f.seen, c.attempts)
 		})
@@ -139,10 +138,10 @@ func TestRegression_the_error_is_the_last_attempts_own(t *testing.T) {
 		own, err := connect.NewErrorDetail(&errdetails.ErrorInfo{Reason: "FULL", Domain: "shop"})
 		require.NoError(t, err)
 		e.AddDetail(own)
-		callee, rec := newSDK(t, "callee"), newSDK(t, "caller")
+		callee, rec := rpctest.SDK(t, "callee"), rpctest.SDK(t, "caller")
 		f := &failing{times: 9, err: e}
 		url := server(t, &procedures{call: f.call}, callee)
-		_, err = ask(begin(t, rec), p.client(t, url, callProcedure, with(rec.Dependency("callee", "twice"), every)))
+		_, err = ask(rpctest.Begin(t, rec), p.client(t, url, callProcedure, with(rec.Dependency("callee", "twice"), every)))
 		got, ok := errors.AsType[*connect.Error](err)
 		require.True(t, ok)
 		assert.True(t, connect.IsWireError(err))
@@ -154,7 +153,7 @@ func TestRegression_the_error_is_the_last_attempts_own(t *testing.T) {
 		value, err := got.Details()[0].Value()
 		require.NoError(t, err)
 		assert.True(t, proto.Equal(&errdetails.ErrorInfo{Reason: "FULL", Domain: "shop"}, value))
-		_, err = ask(begin(t, rec), p.client(t, url, callProcedure, with(rec.Dependency("callee", "twice"), every)))
+		_, err = ask(rpctest.Begin(t, rec), p.client(t, url, callProcedure, with(rec.Dependency("callee", "twice"), every)))
 		denied, ok := errors.AsType[*chainbudget.DeniedError](err)
 		require.True(t, ok)
 		assert.Equal(t, 2, denied.Attempts)
@@ -197,9 +196,9 @@ func TestRegression_hints(t *testing.T) {
 					e.Meta().Set("Retry-After", c.after)
 				}
 				f := &failing{times: 9, err: e}
-				url := serve(t, (&procedures{call: f.call}).mux())
-				rec := newSDK(t, "caller")
-				_, err := ask(begin(t, rec), p.client(t, url, callProcedure, with(rec.Dependency("callee", "twice"), every)))
+				url := rpctest.Serve(t, (&procedures{call: f.call}).mux())
+				rec := rpctest.SDK(t, "caller")
+				_, err := ask(rpctest.Begin(t, rec), p.client(t, url, callProcedure, with(rec.Dependency("callee", "twice"), every)))
 				denied, ok := errors.AsType[*chainbudget.DeniedError](err)
 				require.True(t, ok, "%v", err)
 				assert.Equal(t, c.reason, denied.Reason)
@@ -215,12 +214,12 @@ func TestRegression_what_does_not_speak_the_protocol_counts_by_its_status(t *tes
 		t.Run(http.StatusText(c.status), func(t *testing.T) {
 			eachProtocol(t, func(t *testing.T, p protocol) {
 				var calls atomic.Int64
-				url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				url := rpctest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 					calls.Add(1)
 					http.Error(w, "a proxy's words", c.status)
 				}))
-				rec := newSDK(t, "caller")
-				_, err := ask(begin(t, rec), p.client(t, url, callProcedure, with(rec.Dependency("callee", "test"), every)))
+				rec := rpctest.SDK(t, "caller")
+				_, err := ask(rpctest.Begin(t, rec), p.client(t, url, callProcedure, with(rec.Dependency("callee", "test"), every)))
 				assert.Error(t, err)
 				assert.False(t, connect.IsWireError(err))
 				assert.EqualValues(t, c.attempts, calls.Load(), "%v", err)
@@ -234,8 +233,8 @@ func TestRegression_nothing_listens(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p protocol) {
 		gone := httptest.NewServer(nil)
 		gone.Close()
-		rec := newSDK(t, "caller")
-		_, err := ask(begin(t, rec), p.client(t, gone.URL, callProcedure, with(rec.Dependency("callee", "test"))))
+		rec := rpctest.SDK(t, "caller")
+		_, err := ask(rpctest.Begin(t, rec), p.client(t, gone.URL, callProcedure, with(rec.Dependency("callee", "test"))))
 		assert.Equal(t, connect.CodeUnavailable, connect.CodeOf(err))
 		denied, ok := errors.AsType[*chainbudget.DeniedError](err)
 		require.True(t, ok)
@@ -247,14 +246,14 @@ func TestRegression_nothing_listens(t *testing.T) {
 // TestRegression_a_reset_connection_is_no_cancellation, although connect calls it one.
 func TestRegression_a_reset_connection_is_no_cancellation(t *testing.T) {
 	var calls atomic.Int64
-	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url := rpctest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if calls.Add(1) == 1 {
 			panic(http.ErrAbortHandler)
 		}
 		(&procedures{}).mux().ServeHTTP(w, r)
 	}))
-	rec := newSDK(t, "caller")
-	_, err := ask(begin(t, rec), protocols[0].client(t, url, callProcedure, with(rec.Dependency("callee", "test"), every)))
+	rec := rpctest.SDK(t, "caller")
+	_, err := ask(rpctest.Begin(t, rec), protocols[0].client(t, url, callProcedure, with(rec.Dependency("callee", "test"), every)))
 	assert.NoError(t, err)
 	assert.EqualValues(t, 2, calls.Load())
 }
@@ -271,16 +270,16 @@ func TestRegression_attempt_timeout(t *testing.T) {
 			}
 			return connect.NewResponse(req.Msg), nil
 		}}
-		url := serve(t, hangs.mux())
-		rec := newSDK(t, "caller")
+		url := rpctest.Serve(t, hangs.mux())
+		rec := rpctest.SDK(t, "caller")
 		client := p.client(t, url, callProcedure, with(rec.Dependency("callee", "hasty"), every))
-		_, err := ask(begin(t, rec), client)
+		_, err := ask(rpctest.Begin(t, rec), client)
 		assert.NoError(t, err)
 		assert.EqualValues(t, 2, calls.Load())
 		assert.EqualValues(t, 2, rec.SDK.Totals().Lost)
 
 		calls.Store(0)
-		ctx, cancel := context.WithCancel(begin(t, rec))
+		ctx, cancel := context.WithCancel(rpctest.Begin(t, rec))
 		go func() {
 			for calls.Load() == 0 { // polled: the request has to be there
 				if ctx.Err() != nil {
@@ -302,7 +301,7 @@ func TestRegression_no_dependency_and_no_SDK(t *testing.T) {
 		f := &failing{}
 		for _, sdk := range []*chainbudget.SDK{nil, {}} {
 			mux := (&procedures{call: f.call}).mux(connect.WithInterceptors(budgetconnect.NewHandlerInterceptor(sdk)))
-			resp, err := ask(t.Context(), p.client(t, serve(t, mux), callProcedure, with(nil)))
+			resp, err := ask(t.Context(), p.client(t, rpctest.Serve(t, mux), callProcedure, with(nil)))
 			require.NoError(t, err)
 			assert.Equal(t, "x", resp.Msg.GetValue())
 			assert.NotContains(t, f.seen[len(f.seen)-1], otelprop.HTTPRequestHeader)
@@ -314,10 +313,10 @@ func TestRegression_no_dependency_and_no_SDK(t *testing.T) {
 // TestRegression_an_option_that_cannot_be_read is left out and warned of; where warnings are errors every call says so.
 func TestRegression_an_option_that_cannot_be_read(t *testing.T) {
 	f := &failing{}
-	url := serve(t, (&procedures{call: f.call}).mux())
-	rec := newSDK(t, "caller") // strict
+	url := rpctest.Serve(t, (&procedures{call: f.call}).mux())
+	rec := rpctest.SDK(t, "caller") // strict
 	bad := budgetconnect.Option{Idempotent: []string{"shop[/x"}}
-	_, err := ask(begin(t, rec), protocols[0].client(t, url, callProcedure, with(rec.Dependency("callee", "test"), bad)))
+	_, err := ask(rpctest.Begin(t, rec), protocols[0].client(t, url, callProcedure, with(rec.Dependency("callee", "test"), bad)))
 	assert.Equal(t, connect.CodeInternal, connect.CodeOf(err))
 	assert.ErrorContains(t, err, `"shop[/x" in Idempotent is no pattern`)
 	assert.Empty(t, f.seen)
@@ -327,12 +326,12 @@ func TestRegression_an_option_that_cannot_be_read(t *testing.T) {
 func TestRegression_nothing_of_the_budget_leaves_the_fleet(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p protocol) {
 		f := &failing{}
-		url := serve(t, (&procedures{call: f.call, list: echoes(f)}).mux())
-		rec := newSDK(t, "caller")
+		url := rpctest.Serve(t, (&procedures{call: f.call, list: echoes(f)}).mux())
+		rec := rpctest.SDK(t, "caller")
 		dep := rec.Dependency("partner", profiles.ThirdParty)
-		_, err := ask(begin(t, rec), p.client(t, url, callProcedure, with(dep)))
+		_, err := ask(rpctest.Begin(t, rec), p.client(t, url, callProcedure, with(dep)))
 		require.NoError(t, err)
-		_, err = list(begin(t, rec), p.client(t, url, listProcedure, with(dep)))
+		_, err = list(rpctest.Begin(t, rec), p.client(t, url, listProcedure, with(dep)))
 		require.NoError(t, err)
 		require.Len(t, f.seen, 2)
 		for _, h := range f.seen {
@@ -353,9 +352,9 @@ func echoes(f *failing) func(context.Context, *connect.Request[text], *connect.S
 // TestRegression_a_profile_that_hedges_lends_over_connect, where nothing is hedged.
 func TestRegression_a_profile_that_hedges_lends_over_connect(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p protocol) {
-		rec := chainbudgettest.New(t, chainbudgettest.Catalog(catalog+"  hedged: {extends: test, hedge: {after: 1ms, max: 1}}\n"))
-		url := server(t, &procedures{}, newSDK(t, "callee"))
-		_, err := ask(begin(t, rec), p.client(t, url, callProcedure, with(rec.Dependency("callee", "hedged"), every)))
+		rec := chainbudgettest.New(t, chainbudgettest.Catalog(rpctest.Catalog+"  hedged: {extends: test, hedge: {after: 1ms, max: 1}}\n"))
+		url := server(t, &procedures{}, rpctest.SDK(t, "callee"))
+		_, err := ask(rpctest.Begin(t, rec), p.client(t, url, callProcedure, with(rec.Dependency("callee", "hedged"), every)))
 		require.NoError(t, err)
 		d := rec.SDK.Totals().Dependencies["callee"]
 		assert.EqualValues(t, 1, d.Attempts)

@@ -16,6 +16,7 @@ import (
 	"github.com/chainbudget/chainbudget-go/adapters/budgetconnect"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
+	"github.com/chainbudget/chainbudget-go/internal/rpctest"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 )
 
@@ -85,7 +86,7 @@ func (s shape) serve(t testing.TB, srv chainbudgettest.Server) (address string) 
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.handler(srv, r.URL.Path, options).ServeHTTP(w, r)
 	})
-	return strings.TrimPrefix(serve(t, h), "http://")
+	return strings.TrimPrefix(rpctest.Serve(t, h), "http://")
 }
 
 // handler makes the handler of one procedure: the suite makes up names as it goes.
@@ -191,7 +192,7 @@ func (o outside) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect
 }
 
 func (s shape) dial(t testing.TB, l chainbudgettest.Link) chainbudgettest.Client {
-	client := s.http(t)
+	client := rpctest.Client(t, s.http2)
 	options := s.options
 	if l.Dependency != nil {
 		for range l.Layers + 1 {

@@ -19,6 +19,7 @@ import (
 	"github.com/chainbudget/chainbudget-go/adapters/budgethttp"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
+	"github.com/chainbudget/chainbudget-go/internal/rpctest"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
 )
@@ -47,7 +48,7 @@ func returned(t testing.TB, h http.Header) otelprop.Return {
 func TestRegression_F048_the_return_is_where_the_protocol_has_it(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p protocol) {
 		f := &failing{}
-		url := server(t, &procedures{call: f.call}, newSDK(t, "callee"))
+		url := server(t, &procedures{call: f.call}, rpctest.SDK(t, "callee"))
 		resp, err := lend(t, p, url)
 		require.NoError(t, err)
 		in, out := resp.Header(), resp.Trailer()
@@ -88,7 +89,7 @@ func detail(t testing.TB, e *connect.Error, n int) *errdetails.ErrorInfo {
 func TestRegression_F047_a_claim_over_three_hops(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p protocol) {
 		leaf := &failing{times: 99, err: errDown}
-		bottom := server(t, &procedures{call: leaf.call}, newSDK(t, "leaf"))
+		bottom := server(t, &procedures{call: leaf.call}, rpctest.SDK(t, "leaf"))
 		for name, c := range map[string]struct {
 			middle   bool
 			leafSees int
@@ -99,7 +100,7 @@ func TestRegression_F047_a_claim_over_three_hops(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				leaf.seen = nil
-				middle := newSDK(t, "middle")
+				middle := rpctest.SDK(t, "middle")
 				var url string
 				if c.middle {
 					client := p.client(t, bottom, callProcedure, with(middle.Dependency("leaf", "twice"), every))
@@ -108,14 +109,14 @@ func TestRegression_F047_a_claim_over_three_hops(t *testing.T) {
 					}}, middle)
 				} else {
 					client := p.plain(t, bottom)
-					url = serve(t, (&procedures{call: func(ctx context.Context, req *connect.Request[text]) (*connect.Response[text], error) {
+					url = rpctest.Serve(t, (&procedures{call: func(ctx context.Context, req *connect.Request[text]) (*connect.Response[text], error) {
 						passed := connect.NewRequest(req.Msg)
 						passed.Header().Set("Baggage", req.Header().Get("Baggage")) // as instrumentation does
 						return client.CallUnary(ctx, passed)
 					}}).mux())
 				}
-				rec := newSDK(t, "caller")
-				_, err := ask(begin(t, rec), p.client(t, url, callProcedure, with(rec.Dependency("middle", "test"), every)))
+				rec := rpctest.SDK(t, "caller")
+				_, err := ask(rpctest.Begin(t, rec), p.client(t, url, callProcedure, with(rec.Dependency("middle", "test"), every)))
 				denied, ok := errors.AsType[*chainbudget.DeniedError](err)
 				require.True(t, ok, "%v", err)
 				assert.Equal(t, c.reason, denied.Reason)
@@ -139,12 +140,12 @@ func TestRegression_hints_of_others_go_no_further(t *testing.T) {
 		require.NoError(t, err)
 		e.AddDetail(d)
 		leaf := &failing{times: 99, err: e}
-		leafURL := server(t, &procedures{call: leaf.call}, newSDK(t, "leaf"))
+		leafURL := server(t, &procedures{call: leaf.call}, rpctest.SDK(t, "leaf"))
 		_, err = lend(t, p, leafURL)
 		got, _ := errors.AsType[*connect.Error](err)
 		require.Len(t, got.Details(), 2, "its own hint goes out")
 
-		middle := newSDK(t, "middle")
+		middle := rpctest.SDK(t, "middle")
 		client := p.client(t, leafURL, callProcedure, with(middle.Dependency("leaf", "twice"), every))
 		url := server(t, &procedures{call: func(ctx context.Context, _ *connect.Request[text]) (*connect.Response[text], error) {
 			_, err := ask(ctx, client)
@@ -184,7 +185,7 @@ func TestRegression_a_copied_return_goes_nowhere(t *testing.T) {
 				h.Set(otelprop.ReturnHeader, "v1.9.0.n.00000abc.-")
 			}
 			return resp, nil
-		}}, newSDK(t, "callee"))
+		}}, rpctest.SDK(t, "callee"))
 		resp, err := lend(t, p, url)
 		require.NoError(t, err)
 		lines := append(resp.Header()[otelprop.HTTPReturnHeader], resp.Trailer()[otelprop.HTTPReturnHeader]...)
@@ -197,7 +198,7 @@ func TestRegression_a_copied_return_goes_nowhere(t *testing.T) {
 func TestRegression_an_error_of_many_requests_is_not_written(t *testing.T) {
 	shared := connect.NewError(connect.CodeUnavailable, errors.New("closed"))
 	shared.AddDetail(mustDetail(t))
-	url := server(t, &procedures{call: func(context.Context, *connect.Request[text]) (*connect.Response[text], error) { return nil, shared }}, newSDK(t, "callee"))
+	url := server(t, &procedures{call: func(context.Context, *connect.Request[text]) (*connect.Response[text], error) { return nil, shared }}, rpctest.SDK(t, "callee"))
 	done := make(chan struct{})
 	for range 8 {
 		go func() {
@@ -222,11 +223,11 @@ func mustDetail(t testing.TB) *connect.ErrorDetail {
 // TestRegression_a_panic_closes_the_purse: an interceptor further out answers, and the return is there.
 func TestRegression_a_panic_closes_the_purse(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p protocol) {
-		callee := newSDK(t, "callee")
+		callee := rpctest.SDK(t, "callee")
 		recovers := connect.WithRecover(func(context.Context, connect.Spec, http.Header, any) error { return errDown })
 		mux := (&procedures{call: func(context.Context, *connect.Request[text]) (*connect.Response[text], error) { panic("broken") }}).
 			mux(recovers, connect.WithInterceptors(budgetconnect.NewHandlerInterceptor(callee.SDK)))
-		_, err := lend(t, p, serve(t, mux))
+		_, err := lend(t, p, rpctest.Serve(t, mux))
 		e, _ := errors.AsType[*connect.Error](err)
 		require.NotNil(t, e)
 		ret := returned(t, e.Meta())
@@ -245,9 +246,9 @@ func TestRegression_a_long_error_stays_readable(t *testing.T) {
 	}{{100, true, 1}, {7600, true, 0}, {7800, false, 0}} {
 		e := connect.NewError(connect.CodeUnavailable, errors.New("down"))
 		e.Meta().Set("X-Long", strings.Repeat("x", c.size))
-		url := server(t, &procedures{call: func(context.Context, *connect.Request[text]) (*connect.Response[text], error) { return nil, e }}, newSDK(t, "callee"))
+		url := server(t, &procedures{call: func(context.Context, *connect.Request[text]) (*connect.Response[text], error) { return nil, e }}, rpctest.SDK(t, "callee"))
 		p := protocols[2]
-		client := p.http(t)
+		client := rpctest.Client(t, p.http2)
 		client.Transport.(*http.Transport).MaxResponseHeaderBytes = 8 << 10
 		req := connect.NewRequest(say("x"))
 		req.Header().Set(otelprop.HTTPRequestHeader, wire.Header())
@@ -265,14 +266,14 @@ func TestRegression_a_long_error_stays_readable(t *testing.T) {
 func TestRegression_health_checks(t *testing.T) {
 	const check = "/grpc.health.v1.Health/Check"
 	var seen []http.Header
-	rec := newSDK(t, "service")
+	rec := rpctest.SDK(t, "service")
 	mux := http.NewServeMux()
 	mux.Handle(check, connect.NewUnaryHandler(check, func(_ context.Context, req *connect.Request[text]) (*connect.Response[text], error) {
 		seen = append(seen, req.Header().Clone())
 		return connect.NewResponse(req.Msg), nil
 	}, connect.WithInterceptors(budgetconnect.NewHandlerInterceptor(rec.SDK))))
-	url := serve(t, mux)
-	_, err := ask(begin(t, rec), protocols[2].client(t, url, check, with(rec.Dependency("service", "test"))))
+	url := rpctest.Serve(t, mux)
+	_, err := ask(rpctest.Begin(t, rec), protocols[2].client(t, url, check, with(rec.Dependency("service", "test"))))
 	require.NoError(t, err)
 	assert.NotContains(t, seen[0], otelprop.HTTPRequestHeader)
 	assert.Zero(t, rec.SDK.Totals().Orphans)
@@ -295,7 +296,7 @@ func TestRegression_nothing_of_a_grant_stays_in_the_context(t *testing.T) {
 				assert.NotContains(t, req.Header(), otelprop.HTTPRequestHeader)
 				return connect.NewResponse(req.Msg), nil
 			}}).mux(connect.WithInterceptors(instrumented, budgetconnect.NewHandlerInterceptor(rec.SDK)))
-			_, err := lend(t, protocols[0], serve(t, mux))
+			_, err := lend(t, protocols[0], rpctest.Serve(t, mux))
 			require.NoError(t, err)
 			assert.Equal(t, "user=ann", found.String())
 		})
@@ -305,7 +306,7 @@ func TestRegression_nothing_of_a_grant_stays_in_the_context(t *testing.T) {
 // TestRegression_foreign_counters: what something between the hops has repeated gets no tokens.
 func TestRegression_foreign_counters(t *testing.T) {
 	for name, value := range map[string]string{"X-Envoy-Attempt-Count": "2", "Grpc-Previous-Rpc-Attempts": "1"} {
-		rec := newSDK(t, "callee")
+		rec := rpctest.SDK(t, "callee")
 		url := server(t, &procedures{}, rec)
 		req := connect.NewRequest(say("x"))
 		req.Header().Set(otelprop.HTTPRequestHeader, wire.Header())
@@ -320,13 +321,13 @@ func TestRegression_foreign_counters(t *testing.T) {
 // TestRegression_inside_budgethttp_the_outermost_decides, and hears which call caused the failure.
 func TestRegression_inside_budgethttp_the_outermost_decides(t *testing.T) {
 	leaf := &failing{times: 99, err: errDown}
-	bottom := server(t, &procedures{call: leaf.call}, newSDK(t, "leaf"))
-	middle := newSDK(t, "middle")
+	bottom := server(t, &procedures{call: leaf.call}, rpctest.SDK(t, "leaf"))
+	middle := rpctest.SDK(t, "middle")
 	client := protocols[0].client(t, bottom, callProcedure, with(middle.Dependency("leaf", "twice"), every))
 	mux := (&procedures{call: func(ctx context.Context, _ *connect.Request[text]) (*connect.Response[text], error) {
 		return ask(ctx, client)
 	}}).mux(connect.WithInterceptors(budgetconnect.NewHandlerInterceptor(middle.SDK)))
-	url := serve(t, budgethttp.NewHandler(mux, middle.SDK))
+	url := rpctest.Serve(t, budgethttp.NewHandler(mux, middle.SDK))
 	_, err := lend(t, protocols[0], url)
 	e, _ := errors.AsType[*connect.Error](err)
 	require.NotNil(t, e)

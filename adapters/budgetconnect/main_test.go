@@ -3,7 +3,6 @@ package budgetconnect_test
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -13,6 +12,7 @@ import (
 	"github.com/chainbudget/chainbudget-go/adapters/budgetconnect"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
+	"github.com/chainbudget/chainbudget-go/internal/rpctest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -62,22 +62,10 @@ func (p *procedures) mux(options ...connect.HandlerOption) *http.ServeMux {
 	return mux
 }
 
-// serve runs a server on the loopback interface until the test ends, in HTTP/1 and cleartext HTTP/2, and returns its URL.
-func serve(t testing.TB, h http.Handler) string {
-	t.Helper()
-	s := httptest.NewUnstartedServer(h)
-	s.Config.Protocols = new(http.Protocols)
-	s.Config.Protocols.SetHTTP1(true)
-	s.Config.Protocols.SetUnencryptedHTTP2(true)
-	s.Start()
-	t.Cleanup(s.Close)
-	return s.URL
-}
-
-// server is serve for the test service with an SDK.
+// server serves the test service with an SDK.
 func server(t testing.TB, p *procedures, rec *chainbudgettest.Recorder, options ...budgetconnect.Option) string {
 	t.Helper()
-	return serve(t, p.mux(connect.WithInterceptors(budgetconnect.NewHandlerInterceptor(rec.SDK, options...))))
+	return rpctest.Serve(t, p.mux(connect.WithInterceptors(budgetconnect.NewHandlerInterceptor(rec.SDK, options...))))
 }
 
 // protocol is one of the three, over one version of HTTP.
@@ -101,18 +89,9 @@ func eachProtocol(t *testing.T, test func(*testing.T, protocol)) {
 	}
 }
 
-// http returns a client with connections of its own until the test ends.
-func (p protocol) http(t testing.TB) *http.Client {
-	transport := &http.Transport{Protocols: new(http.Protocols)}
-	transport.Protocols.SetHTTP1(!p.http2)
-	transport.Protocols.SetUnencryptedHTTP2(p.http2)
-	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport}
-}
-
 // client is a client of one procedure.
 func (p protocol) client(t testing.TB, url, procedure string, options ...connect.ClientOption) *connect.Client[text, text] {
-	return connect.NewClient[text, text](p.http(t), url+procedure, append(options, p.options...)...)
+	return connect.NewClient[text, text](rpctest.Client(t, p.http2), url+procedure, append(options, p.options...)...)
 }
 
 // plain is a client of the unary procedure without the SDK.
@@ -144,34 +123,4 @@ func list(ctx context.Context, c *connect.Client[text, text]) (got []string, err
 		err = closed
 	}
 	return got, err
-}
-
-// catalog is a catalog file for tests of one mechanism: all other gates are off.
-const catalog = `
-version: 1
-chain: {budget: 3, max_budget: 99, orphan_budget: 1}
-profiles:
-  test:
-    extends: read-heavy
-    retry: {max_attempts: 4, attempt_timeout: 5s}
-    backoff: {base: 1ms, throttled_base: 1ms, cap: 1s}
-    budget: disabled
-    breaker: disabled
-    availability_floor: 0%
-  twice: {extends: test, retry: {max_attempts: 2}}
-  brittle: {extends: test, retry: {max_attempts: 1}, breaker: {window: 10s, failure_ratio: 50%, min_requests: 3, open_for: 5s, probes: 1}}
-  endless: {extends: test, retry: {attempt_timeout: 0s}}
-  single: {extends: test, retry: {max_attempts: 1}}
-  hasty: {extends: test, retry: {attempt_timeout: 200ms}}
-`
-
-func newSDK(t testing.TB, service string, options ...chainbudgettest.Option) *chainbudgettest.Recorder {
-	return chainbudgettest.New(t, append([]chainbudgettest.Option{chainbudgettest.Catalog(catalog), chainbudgettest.Service(service)}, options...)...)
-}
-
-// begin starts a chain with the catalog's budget until the test ends.
-func begin(t testing.TB, rec *chainbudgettest.Recorder) context.Context {
-	ctx, end := chainbudget.Start(context.Background(), rec.SDK)
-	t.Cleanup(end)
-	return ctx
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/chainbudget/chainbudget-go/chainbudget"
+	"github.com/chainbudget/chainbudget-go/internal/rpctest"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
 )
@@ -34,7 +35,7 @@ func TestRegression_F020_a_stream_is_repeated_until_its_first_message(t *testing
 		} {
 			t.Run(name, func(t *testing.T) {
 				var calls atomic.Int64
-				callee := newSDK(t, "callee")
+				callee := rpctest.SDK(t, "callee")
 				url := server(t, &procedures{list: func(_ context.Context, _ *connect.Request[text], stream *connect.ServerStream[text]) error {
 					n := calls.Add(1)
 					for i, m := range []string{"a", "b"} {
@@ -47,8 +48,8 @@ func TestRegression_F020_a_stream_is_repeated_until_its_first_message(t *testing
 					}
 					return nil
 				}}, callee)
-				rec := newSDK(t, "caller")
-				ctx := begin(t, rec)
+				rec := rpctest.SDK(t, "caller")
+				ctx := rpctest.Begin(t, rec)
 				got, err := list(ctx, p.client(t, url, listProcedure, with(rec.Dependency("callee", "test"), every)))
 				assert.Equal(t, c.want, got)
 				assert.Equal(t, c.calls, calls.Load())
@@ -69,7 +70,7 @@ func TestRegression_F020_a_stream_is_repeated_until_its_first_message(t *testing
 func TestRegression_what_a_client_streams_is_never_kept(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p protocol) {
 		var calls atomic.Int64
-		callee := newSDK(t, "callee")
+		callee := rpctest.SDK(t, "callee")
 		url := server(t, &procedures{
 			upload: func(_ context.Context, stream *connect.ClientStream[text]) (*connect.Response[text], error) {
 				for stream.Receive() {
@@ -80,9 +81,9 @@ func TestRegression_what_a_client_streams_is_never_kept(t *testing.T) {
 				return connect.NewResponse(say("done")), stream.Err()
 			},
 		}, callee)
-		rec := newSDK(t, "caller")
+		rec := rpctest.SDK(t, "caller")
 		client := p.client(t, url, uploadProcedure, with(rec.Dependency("callee", "test"), every))
-		stream := client.CallClientStream(begin(t, rec))
+		stream := client.CallClientStream(rpctest.Begin(t, rec))
 		require.NoError(t, stream.Send(say("part")))
 		_, err := stream.CloseAndReceive()
 		denied, ok := errors.AsType[*chainbudget.DeniedError](err)
@@ -91,7 +92,7 @@ func TestRegression_what_a_client_streams_is_never_kept(t *testing.T) {
 		assert.Equal(t, ownership.ClaimClaimed, denied.Claim)
 		assert.EqualValues(t, 1, calls.Load())
 
-		stream = client.CallClientStream(begin(t, rec))
+		stream = client.CallClientStream(rpctest.Begin(t, rec))
 		require.NoError(t, stream.Send(say("part")))
 		resp, err := stream.CloseAndReceive()
 		require.NoError(t, err)
@@ -108,7 +109,7 @@ func TestRegression_a_conversation(t *testing.T) {
 		if !p.http2 {
 			return
 		}
-		callee := newSDK(t, "callee")
+		callee := rpctest.SDK(t, "callee")
 		url := server(t, &procedures{chat: func(_ context.Context, stream *connect.BidiStream[text, text]) error {
 			for {
 				m, err := stream.Receive()
@@ -122,8 +123,8 @@ func TestRegression_a_conversation(t *testing.T) {
 				}
 			}
 		}}, callee)
-		rec := newSDK(t, "caller")
-		stream := p.client(t, url, chatProcedure, with(rec.Dependency("callee", "test"), every)).CallBidiStream(begin(t, rec))
+		rec := rpctest.SDK(t, "caller")
+		stream := p.client(t, url, chatProcedure, with(rec.Dependency("callee", "test"), every)).CallBidiStream(rpctest.Begin(t, rec))
 		for range 3 {
 			require.NoError(t, stream.Send(say("hello")))
 			m, err := stream.Receive()
@@ -156,10 +157,10 @@ func TestRegression_a_stream_that_its_caller_leaves(t *testing.T) {
 					return ctx.Err()
 				}, upload: func(context.Context, *connect.ClientStream[text]) (*connect.Response[text], error) {
 					return nil, errDown
-				}}, newSDK(t, "callee"))
-				rec := newSDK(t, "caller")
+				}}, rpctest.SDK(t, "callee"))
+				rec := rpctest.SDK(t, "caller")
 				dep := with(rec.Dependency("callee", "test"), every)
-				ctx, cancel := context.WithCancel(begin(t, rec))
+				ctx, cancel := context.WithCancel(rpctest.Begin(t, rec))
 				defer cancel()
 				if how == "never_sends" {
 					p.client(t, url, uploadProcedure, dep).CallClientStream(ctx)
@@ -187,15 +188,15 @@ func TestRegression_a_stream_that_its_caller_leaves(t *testing.T) {
 func TestRegression_an_open_breaker_refuses_streams(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p protocol) {
 		var calls atomic.Int64
-		url := serve(t, unavailable(&calls).mux())
-		rec := newSDK(t, "caller")
+		url := rpctest.Serve(t, unavailable(&calls).mux())
+		rec := rpctest.SDK(t, "caller")
 		client := p.client(t, url, listProcedure, with(rec.Dependency("callee", "brittle"), every))
 		for range 3 {
-			_, err := list(begin(t, rec), client)
+			_, err := list(rpctest.Begin(t, rec), client)
 			assert.Error(t, err)
 		}
 		before := calls.Load()
-		_, err := list(begin(t, rec), client)
+		_, err := list(rpctest.Begin(t, rec), client)
 		denied, ok := errors.AsType[*chainbudget.DeniedError](err)
 		require.True(t, ok, "%v", err)
 		assert.Equal(t, ownership.ReasonBreakerOpen, denied.Reason)
@@ -236,16 +237,16 @@ func TestRegression_a_refused_stream_sends_nothing(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var sent roundTrips
-					rec := newSDK(t, "caller")
+					rec := rpctest.SDK(t, "caller")
 					dep := with(rec.Dependency("callee", "brittle"), every)
 					client := connect.NewClient[text, text](&http.Client{Transport: &sent}, "http://callee"+listProcedure, append(p.options, dep)...)
 					for range 3 {
-						assert.Error(t, call(begin(t, rec), client))
+						assert.Error(t, call(rpctest.Begin(t, rec), client))
 					}
 					synctest.Wait()
 					before := sent.n.Load()
 					require.NotZero(t, before)
-					denied, ok := errors.AsType[*chainbudget.DeniedError](call(begin(t, rec), client))
+					denied, ok := errors.AsType[*chainbudget.DeniedError](call(rpctest.Begin(t, rec), client))
 					require.True(t, ok)
 					assert.Equal(t, ownership.ReasonBreakerOpen, denied.Reason)
 					synctest.Wait()
@@ -260,8 +261,8 @@ func TestRegression_a_refused_stream_sends_nothing(t *testing.T) {
 func TestRegression_a_key_makes_a_stream_repeatable(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p protocol) {
 		var calls atomic.Int64
-		url := serve(t, unavailable(&calls).mux())
-		rec := newSDK(t, "caller")
+		url := rpctest.Serve(t, unavailable(&calls).mux())
+		rec := rpctest.SDK(t, "caller")
 		client := p.client(t, url, listProcedure, with(rec.Dependency("callee", "twice")))
 		for want, key := range []string{"", "k"} {
 			calls.Store(0)
@@ -269,7 +270,7 @@ func TestRegression_a_key_makes_a_stream_repeatable(t *testing.T) {
 			if key != "" {
 				req.Header().Set("Idempotency-Key", key)
 			}
-			stream, err := client.CallServerStream(begin(t, rec), req)
+			stream, err := client.CallServerStream(rpctest.Begin(t, rec), req)
 			require.NoError(t, err)
 			assert.False(t, stream.Receive())
 			stream.Close()

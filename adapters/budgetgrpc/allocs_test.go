@@ -14,6 +14,7 @@ import (
 	"github.com/chainbudget/chainbudget-go/adapters/budgetgrpc"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
+	"github.com/chainbudget/chainbudget-go/internal/rpctest"
 )
 
 // perCall returns how many allocations a call makes, client, server and transport together.
@@ -41,7 +42,7 @@ func perCall(t *testing.T, ctx context.Context, conn *grpc.ClientConn) float64 {
 // TestAllocs_of_a_hop bounds what the SDK adds to a call that succeeds at its first attempt.
 func TestAllocs_of_a_hop(t *testing.T) {
 	ctx := context.Background()
-	rec, callee := chainbudgettest.New(t, chainbudgettest.Catalog(catalog+"  untimed: {extends: test, retry: {attempt_timeout: 0s}}\n")), newSDK(t, "callee")
+	rec, callee := chainbudgettest.New(t, chainbudgettest.Catalog(rpctest.Catalog+"  untimed: {extends: test, retry: {attempt_timeout: 0s}}\n")), rpctest.SDK(t, "callee")
 	bare := serve(t, &handlers{})
 	ours := serve(t, &handlers{}, budgetgrpc.ServerOptions(callee.SDK)...)
 	chain, end := chainbudget.Start(ctx, rec.SDK)

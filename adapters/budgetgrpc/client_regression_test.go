@@ -22,6 +22,7 @@ import (
 	"github.com/chainbudget/chainbudget-go/adapters/budgetgrpc"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
+	"github.com/chainbudget/chainbudget-go/internal/rpctest"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
 )
@@ -47,7 +48,7 @@ func retryAfter(c codes.Code, d time.Duration) error {
 
 // TestRegression_codes_mean_what_their_statuses_mean: which codes are repeated at all, and by which statuses of a profile.
 func TestRegression_codes_mean_what_their_statuses_mean(t *testing.T) {
-	yaml := catalog + "  wide: {extends: test, retry: {statuses: [408, 409, 429, 499, 500, 501, 502, 503, 504]}}\n"
+	yaml := rpctest.Catalog + "  wide: {extends: test, retry: {statuses: [408, 409, 429, 499, 500, 501, 502, 503, 504]}}\n"
 	for c := codes.Code(1); c <= 17; c++ {
 		repeatable := map[string]bool{
 			"test": c == codes.Unavailable || c == codes.DeadlineExceeded,
@@ -61,7 +62,7 @@ func TestRegression_codes_mean_what_their_statuses_mean(t *testing.T) {
 				if profile == "wide" {
 					conn = dial(t, conn.Target()[len("passthrough:///"):], budgetgrpc.DialOptions(rec.Dependency("wide", "wide"), every)...)
 				}
-				ctx, cancel := context.WithTimeout(begin(t, rec), 10*time.Second)
+				ctx, cancel := context.WithTimeout(rpctest.Begin(t, rec), 10*time.Second)
 				defer cancel()
 				err := ask(ctx, conn)
 				if repeats {
@@ -90,8 +91,8 @@ func TestRegression_an_exhausted_callee_is_asked_again_only_when_it_says_when(t 
 	} {
 		t.Run(name, func(t *testing.T) {
 			var calls atomic.Int64
-			rec := newSDK(t, "caller")
-			_ = ask(begin(t, rec), dial(t, serve(t, answers(&calls, c.err)), budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...))
+			rec := rpctest.SDK(t, "caller")
+			_ = ask(rpctest.Begin(t, rec), dial(t, serve(t, answers(&calls, c.err)), budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...))
 			assert.Equal(t, c.calls, calls.Load())
 		})
 	}
@@ -138,9 +139,9 @@ func TestRegression_A119_pushback(t *testing.T) {
 				}
 				return nil, status.Error(codes.Unavailable, "down")
 			}}
-			rec := newSDK(t, "caller", chainbudgettest.Sleep())
+			rec := rpctest.SDK(t, "caller", chainbudgettest.Sleep())
 			began := time.Now()
-			err := ask(begin(t, rec), dial(t, serve(t, h), budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...))
+			err := ask(rpctest.Begin(t, rec), dial(t, serve(t, h), budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...))
 			if c.retried {
 				assert.NoError(t, err)
 				assert.GreaterOrEqual(t, time.Since(began), c.least)
@@ -178,9 +179,9 @@ func TestRegression_A025_each_attempt_announces_its_own_time(t *testing.T) {
 		}
 		return nil, status.Error(codes.Unavailable, "down")
 	}}
-	rec := newSDK(t, "caller")
+	rec := rpctest.SDK(t, "caller")
 	conn := dial(t, serve(t, h), budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...)
-	ctx, cancel := context.WithTimeout(begin(t, rec), 400*time.Millisecond)
+	ctx, cancel := context.WithTimeout(rpctest.Begin(t, rec), 400*time.Millisecond)
 	defer cancel()
 	assert.Error(t, ask(ctx, conn))
 	require.GreaterOrEqual(t, len(left), 2)
@@ -191,7 +192,7 @@ func TestRegression_A025_each_attempt_announces_its_own_time(t *testing.T) {
 
 	left, said = nil, nil
 	hasty := dial(t, conn.Target()[len("passthrough:///"):], budgetgrpc.DialOptions(rec.Dependency("hasty", "hasty"), every)...)
-	assert.NotNil(t, ask(begin(t, rec), hasty))
+	assert.NotNil(t, ask(rpctest.Begin(t, rec), hasty))
 	require.NotEmpty(t, left)
 	assert.LessOrEqual(t, left[0], 200*time.Millisecond)
 	assert.Equal(t, 200, said[0])
@@ -205,8 +206,8 @@ func TestRegression_an_attempt_timeout_is_a_deadline(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}}
-	rec := newSDK(t, "caller")
-	err := ask(begin(t, rec), dial(t, serve(t, h), budgetgrpc.DialOptions(rec.Dependency("callee", "hasty"), every)...))
+	rec := rpctest.SDK(t, "caller")
+	err := ask(rpctest.Begin(t, rec), dial(t, serve(t, h), budgetgrpc.DialOptions(rec.Dependency("callee", "hasty"), every)...))
 	assert.Equal(t, codes.DeadlineExceeded, status.Code(err), "%v", err)
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.EqualValues(t, 2, calls.Load(), "the entry keeps one token, and every lease is lost: %v", rec.Reasons())
@@ -220,13 +221,13 @@ func TestRegression_A032_the_timeout_of_a_service_config_spans_all_attempts(t *t
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}}
-	rec := newSDK(t, "caller")
+	rec := rpctest.SDK(t, "caller")
 	config := grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "timeout": "0.2s"}]}`)
 	conn := dial(t, serve(t, h), append(budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every), config)...)
 	for range 2 { // at the first call of a connection the config is not known yet
 		calls.Store(0)
 		began := time.Now()
-		err := ask(begin(t, rec), conn)
+		err := ask(rpctest.Begin(t, rec), conn)
 		assert.Equal(t, codes.DeadlineExceeded, status.Code(err), "%v", err)
 		assert.EqualValues(t, 1, calls.Load())
 		assert.Less(t, time.Since(began), 2*time.Second)
@@ -235,11 +236,11 @@ func TestRegression_A032_the_timeout_of_a_service_config_spans_all_attempts(t *t
 
 // TestRegression_A035_canceled_is_never_retried and is no failure of the callee.
 func TestRegression_A035_canceled_is_never_retried(t *testing.T) {
-	yaml := catalog + "  watched: {extends: test, breaker: {min_requests: 1, failure_ratio: 1%}}\n"
+	yaml := rpctest.Catalog + "  watched: {extends: test, breaker: {min_requests: 1, failure_ratio: 1%}}\n"
 	t.Run("by_the_caller", func(t *testing.T) {
 		rec := chainbudgettest.New(t, chainbudgettest.Catalog(yaml))
 		var calls atomic.Int64
-		ctx, cancel := context.WithCancel(begin(t, rec))
+		ctx, cancel := context.WithCancel(rpctest.Begin(t, rec))
 		h := &handlers{call: func(ctx context.Context, m *text) (*text, error) {
 			if calls.Add(1) > 1 {
 				return m, nil
@@ -254,19 +255,19 @@ func TestRegression_A035_canceled_is_never_retried(t *testing.T) {
 		assert.ErrorIs(t, err, context.Canceled)
 		assert.EqualValues(t, 1, calls.Load())
 		assert.Equal(t, []ownership.Reason{ownership.ReasonCanceled}, rec.Reasons())
-		assert.NoError(t, ask(begin(t, rec), conn), "no breaker opens")
+		assert.NoError(t, ask(rpctest.Begin(t, rec), conn), "no breaker opens")
 	})
 	t.Run("by_the_callee", func(t *testing.T) {
 		rec := chainbudgettest.New(t, chainbudgettest.Catalog(yaml))
 		var calls atomic.Int64
 		conn := dial(t, serve(t, answers(&calls, status.Error(codes.Canceled, "gone"), nil)), budgetgrpc.DialOptions(rec.Dependency("callee", "watched"), every)...)
-		assert.Equal(t, codes.Canceled, status.Code(ask(begin(t, rec), conn)))
+		assert.Equal(t, codes.Canceled, status.Code(ask(rpctest.Begin(t, rec), conn)))
 		assert.EqualValues(t, 1, calls.Load())
-		assert.NoError(t, ask(begin(t, rec), conn), "no breaker opens")
+		assert.NoError(t, ask(rpctest.Begin(t, rec), conn), "no breaker opens")
 		assert.Empty(t, rec.SDK.Totals().Dependencies["callee"].Claims)
 	})
 	t.Run("before_the_call", func(t *testing.T) {
-		rec := newSDK(t, "caller")
+		rec := rpctest.SDK(t, "caller")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		var calls atomic.Int64
@@ -293,13 +294,13 @@ func TestRegression_what_may_have_run_is_repeated_only_if_it_may_run_twice(t *te
 			var got atomic.Int64
 			down := status.Error(codes.Unavailable, "down")
 			// Each answer is a foreign one, whose lease is lost: the profile lends nothing.
-			rec := chainbudgettest.New(t, chainbudgettest.Catalog(catalog+"  kept: {extends: test, retry: {reserve: 9}}\n"))
+			rec := chainbudgettest.New(t, chainbudgettest.Catalog(rpctest.Catalog+"  kept: {extends: test, retry: {reserve: 9}}\n"))
 			var options []budgetgrpc.Option
 			if pattern != "" {
 				options = append(options, budgetgrpc.Option{Idempotent: []string{pattern}})
 			}
 			conn := dial(t, serve(t, answers(&got, down, down, down, down)), budgetgrpc.DialOptions(rec.Dependency("callee", "kept"), options...)...)
-			assert.Equal(t, codes.Unavailable, status.Code(ask(begin(t, rec), conn)))
+			assert.Equal(t, codes.Unavailable, status.Code(ask(rpctest.Begin(t, rec), conn)))
 			assert.Equal(t, calls, got.Load(), "%v", rec.Reasons())
 		})
 	}
@@ -310,10 +311,10 @@ func TestRegression_the_error_is_the_last_attempts(t *testing.T) {
 	st, err := status.New(codes.Unavailable, "shard 7 is down").WithDetails(&errdetails.QuotaFailure{}, &errdetails.ErrorInfo{Reason: "SHARD_DOWN", Domain: "shop"})
 	require.NoError(t, err)
 	var calls atomic.Int64
-	rec := newSDK(t, "caller")
-	callee := newSDK(t, "callee")
+	rec := rpctest.SDK(t, "caller")
+	callee := rpctest.SDK(t, "callee")
 	addr := serve(t, answers(&calls, st.Err(), st.Err(), st.Err(), st.Err()), budgetgrpc.ServerOptions(callee.SDK)...)
-	err = ask(begin(t, rec), dial(t, addr, budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...))
+	err = ask(rpctest.Begin(t, rec), dial(t, addr, budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...))
 
 	got, ok := status.FromError(err)
 	assert.True(t, ok)
@@ -334,26 +335,26 @@ func TestRegression_the_error_is_the_last_attempts(t *testing.T) {
 // TestRegression_an_error_of_the_request_itself_passes_as_it_came
 func TestRegression_an_error_of_the_request_itself_passes_as_it_came(t *testing.T) {
 	var calls atomic.Int64
-	rec := newSDK(t, "caller")
-	err := ask(begin(t, rec), dial(t, serve(t, answers(&calls, status.Error(codes.NotFound, "no such order"))), budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...))
+	rec := rpctest.SDK(t, "caller")
+	err := ask(rpctest.Begin(t, rec), dial(t, serve(t, answers(&calls, status.Error(codes.NotFound, "no such order"))), budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...))
 	assert.Equal(t, status.Error(codes.NotFound, "no such order").Error(), err.Error())
 	assert.Empty(t, rec.Reasons(), "no failure of the callee")
 }
 
 // TestRegression_an_open_breaker_is_unavailable: at once, without an attempt, and as the dependency's failure.
 func TestRegression_an_open_breaker_is_unavailable(t *testing.T) {
-	rec := chainbudgettest.New(t, chainbudgettest.Catalog(catalog+"  watched: {extends: single, breaker: {min_requests: 1, failure_ratio: 1%}}\n"))
+	rec := chainbudgettest.New(t, chainbudgettest.Catalog(rpctest.Catalog+"  watched: {extends: single, breaker: {min_requests: 1, failure_ratio: 1%}}\n"))
 	var calls atomic.Int64
 	conn := dial(t, serve(t, unavailable(&calls)), budgetgrpc.DialOptions(rec.Dependency("callee", "watched"), every)...)
-	_ = ask(begin(t, rec), conn)
+	_ = ask(rpctest.Begin(t, rec), conn)
 	for range 3 {
-		err := ask(begin(t, rec), conn)
+		err := ask(rpctest.Begin(t, rec), conn)
 		assert.Equal(t, codes.Unavailable, status.Code(err))
 		denied := new(chainbudget.DeniedError)
 		require.ErrorAs(t, err, &denied)
 		assert.Equal(t, ownership.ReasonBreakerOpen, denied.Reason)
 	}
-	_, err := list(begin(t, rec), conn)
+	_, err := list(rpctest.Begin(t, rec), conn)
 	assert.Equal(t, codes.Unavailable, status.Code(err))
 	assert.EqualValues(t, 1, calls.Load())
 }
@@ -373,10 +374,10 @@ func TestRegression_the_callers_context_and_metadata_stay(t *testing.T) {
 		}
 		return m, nil
 	}}
-	rec := chainbudgettest.New(t, chainbudgettest.Catalog(catalog+"  kept: {extends: test, retry: {reserve: 9}}\n"))
+	rec := chainbudgettest.New(t, chainbudgettest.Catalog(rpctest.Catalog+"  kept: {extends: test, retry: {reserve: 9}}\n"))
 	conn := dial(t, serve(t, h), budgetgrpc.DialOptions(rec.Dependency("callee", "kept"), every)...)
 	own := metadata.MD{"Baggage": {"user=1,chainbudget=v1.9.9.1.00000000.x"}, "tenant": {"a", "b"}, "chainbudget": {"forged"}, "chainbudget-return": {"forged"}}
-	ctx := metadata.NewOutgoingContext(begin(t, rec), own)
+	ctx := metadata.NewOutgoingContext(rpctest.Begin(t, rec), own)
 	ctx = metadata.AppendToOutgoingContext(ctx, "baggage", "more=2")
 	require.NoError(t, ask(ctx, conn))
 	require.Len(t, seen, 3)
@@ -429,8 +430,8 @@ func TestRegression_the_return_is_read_from_the_details(t *testing.T) {
 				}
 				return nil, st.Err()
 			}}
-			rec := newSDK(t, "caller")
-			err := ask(begin(t, rec), dial(t, serve(t, h), budgetgrpc.DialOptions(rec.Dependency("callee", "test"))...))
+			rec := rpctest.SDK(t, "caller")
+			err := ask(rpctest.Begin(t, rec), dial(t, serve(t, h), budgetgrpc.DialOptions(rec.Dependency("callee", "test"))...))
 			assert.Equal(t, codes.Unavailable, status.Code(err))
 			assert.Equal(t, []ownership.Reason{c.reason}, rec.Reasons())
 			assert.Equal(t, c.lost, rec.SDK.Totals().Lost)
@@ -458,11 +459,11 @@ func TestRegression_A032_a_second_attempt_has_what_is_left_of_a_service_configs_
 		<-wait.C
 		return nil, status.Error(codes.Unavailable, "down")
 	}}
-	rec := newSDK(t, "caller")
+	rec := rpctest.SDK(t, "caller")
 	config := grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "timeout": "2s"}]}`)
 	conn := dial(t, serve(t, h), append(budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every), config)...)
-	require.NoError(t, ask(begin(t, rec), conn))
-	require.NoError(t, ask(begin(t, rec), conn))
+	require.NoError(t, ask(rpctest.Begin(t, rec), conn))
+	require.NoError(t, ask(rpctest.Begin(t, rec), conn))
 	require.Len(t, left, 3)
 	assert.LessOrEqual(t, left[2], 1700*time.Millisecond)
 }

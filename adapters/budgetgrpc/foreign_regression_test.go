@@ -19,6 +19,7 @@ import (
 	"github.com/chainbudget/chainbudget-go/adapters/budgetgrpc"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
+	"github.com/chainbudget/chainbudget-go/internal/rpctest"
 	"github.com/chainbudget/chainbudget-go/ownership"
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
@@ -26,7 +27,7 @@ import (
 // TestRegression_policy_retries_do_not_multiply: four attempts by gRPC's policy times three of ours are what our budget
 // allows, and not twelve, however the SDK is installed.
 func TestRegression_policy_retries_do_not_multiply(t *testing.T) {
-	three := catalog + "  three: {extends: test, retry: {max_attempts: 3}}\n"
+	three := rpctest.Catalog + "  three: {extends: test, retry: {max_attempts: 3}}\n"
 	for name, install := range map[string]func(*chainbudget.Dependency) []grpc.DialOption{
 		"dial_options": func(d *chainbudget.Dependency) []grpc.DialOption { return budgetgrpc.DialOptions(d, every) },
 		"interceptors": func(d *chainbudget.Dependency) []grpc.DialOption {
@@ -41,12 +42,12 @@ func TestRegression_policy_retries_do_not_multiply(t *testing.T) {
 			var calls, streams atomic.Int64
 			h := unavailable(&calls)
 			h.list = func(*text, grpc.ServerStream) error { streams.Add(1); return down }
-			rec, callee := chainbudgettest.New(t, chainbudgettest.Catalog(three)), newSDK(t, "callee")
+			rec, callee := chainbudgettest.New(t, chainbudgettest.Catalog(three)), rpctest.SDK(t, "callee")
 			conn := dial(t, serve(t, h, budgetgrpc.ServerOptions(callee.SDK)...),
 				append(install(rec.Dependency("callee", "three")), grpc.WithDefaultServiceConfig(policy4))...)
-			assert.Equal(t, codes.Unavailable, status.Code(ask(begin(t, rec), conn)))
+			assert.Equal(t, codes.Unavailable, status.Code(ask(rpctest.Begin(t, rec), conn)))
 			assert.EqualValues(t, 3, calls.Load())
-			_, err := list(begin(t, rec), conn)
+			_, err := list(rpctest.Begin(t, rec), conn)
 			assert.Equal(t, codes.Unavailable, status.Code(err))
 			assert.EqualValues(t, 3, streams.Load())
 			assert.Zero(t, callee.SDK.Totals().Foreign)
@@ -84,8 +85,8 @@ func TestRegression_a_foreign_client_is_told_to_stop(t *testing.T) {
 	} {
 		t.Run(mode.String(), func(t *testing.T) {
 			var hop, leaf atomic.Int64
-			last := newSDK(t, "leaf")
-			rec := newSDK(t, "hop", chainbudgettest.Mode(mode))
+			last := rpctest.SDK(t, "leaf")
+			rec := rpctest.SDK(t, "hop", chainbudgettest.Mode(mode))
 			below := dial(t, serve(t, unavailable(&leaf), budgetgrpc.ServerOptions(last.SDK)...), budgetgrpc.DialOptions(rec.Dependency("leaf", "test"), every)...)
 			h := &handlers{call: func(ctx context.Context, _ *text) (*text, error) {
 				hop.Add(1)
@@ -118,9 +119,9 @@ func TestRegression_a_foreign_counter_sets_the_grant_to_0(t *testing.T) {
 		"a_layer_outside_us": {"x-retry-attempt", "1", false}, // a call of its own, with a lease of its own
 	} {
 		t.Run(name, func(t *testing.T) {
-			rec, callee := newSDK(t, "caller"), newSDK(t, "callee")
+			rec, callee := rpctest.SDK(t, "caller"), rpctest.SDK(t, "callee")
 			conn := dial(t, serve(t, &handlers{}, budgetgrpc.ServerOptions(callee.SDK)...), budgetgrpc.DialOptions(rec.Dependency("callee", "test"))...)
-			require.NoError(t, ask(metadata.AppendToOutgoingContext(begin(t, rec), c.key, c.value), conn))
+			require.NoError(t, ask(metadata.AppendToOutgoingContext(rpctest.Begin(t, rec), c.key, c.value), conn))
 			assert.Equal(t, c.foreign, callee.SDK.Totals().Foreign == 1)
 			d := rec.SDK.Totals().Dependencies["callee"]
 			assert.EqualValues(t, 2, d.Lent)
@@ -163,9 +164,9 @@ func TestRegression_behind_net_http_the_SDK_retries_where_gRPC_does_not(t *testi
 			return s.SendMsg(say("1"))
 		},
 	}
-	callee := newSDK(t, "callee")
+	callee := rpctest.SDK(t, "callee")
 	addr, creds := overHTTP(t, h, budgetgrpc.ServerOptions(callee.SDK)...)
-	rec := newSDK(t, "caller")
+	rec := rpctest.SDK(t, "caller")
 	connect := func(options ...grpc.DialOption) *grpc.ClientConn {
 		conn, err := grpc.NewClient("passthrough:///"+addr, append(options, creds)...)
 		require.NoError(t, err)
@@ -173,10 +174,10 @@ func TestRegression_behind_net_http_the_SDK_retries_where_gRPC_does_not(t *testi
 		return conn
 	}
 	conn := connect(budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...)
-	require.NoError(t, ask(begin(t, rec), conn))
+	require.NoError(t, ask(rpctest.Begin(t, rec), conn))
 	assert.EqualValues(t, 3, calls.Load())
 	calls.Store(0)
-	got, err := list(begin(t, rec), conn)
+	got, err := list(rpctest.Begin(t, rec), conn)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"1"}, got)
 	assert.EqualValues(t, 3, calls.Load())
@@ -190,7 +191,7 @@ func TestRegression_behind_net_http_the_SDK_retries_where_gRPC_does_not(t *testi
 // TestRegression_the_server_sets_no_header_on_errors: one would switch the retries of callers without the SDK off.
 func TestRegression_the_server_sets_no_header_on_errors(t *testing.T) {
 	var calls atomic.Int64
-	callee := newSDK(t, "callee")
+	callee := rpctest.SDK(t, "callee")
 	addr := serve(t, answers(&calls, down, nil), budgetgrpc.ServerOptions(callee.SDK)...)
 	conn := dial(t, addr, grpc.WithDefaultServiceConfig(policy4))
 	conn.Connect()
@@ -213,11 +214,11 @@ func TestRegression_interceptors_inside_run_for_each_attempt(t *testing.T) {
 			return invoke(ctx, method, req, reply, cc, opts...)
 		}
 	}
-	rec := newSDK(t, "caller")
-	callee := newSDK(t, "callee")
+	rec := rpctest.SDK(t, "caller")
+	callee := rpctest.SDK(t, "callee")
 	options := append([]grpc.DialOption{grpc.WithChainUnaryInterceptor(count(&outside))}, budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...)
 	conn := dial(t, serve(t, answers(&calls, down, down), budgetgrpc.ServerOptions(callee.SDK)...), append(options, grpc.WithChainUnaryInterceptor(count(&inside)))...)
-	require.NoError(t, ask(begin(t, rec), conn))
+	require.NoError(t, ask(rpctest.Begin(t, rec), conn))
 	assert.EqualValues(t, 1, outside.Load())
 	assert.EqualValues(t, 3, inside.Load())
 }
@@ -242,10 +243,10 @@ func TestRegression_a_retry_layer_below_brings_no_lease_twice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var calls atomic.Int64
-			rec := newSDK(t, "caller")
+			rec := rpctest.SDK(t, "caller")
 			options := append(budgetgrpc.DialOptions(rec.Dependency("callee", "test")), grpc.WithChainUnaryInterceptor(again))
 			conn := dial(t, serve(t, answers(&calls, c.first)), options...)
-			err := ask(begin(t, rec), conn)
+			err := ask(rpctest.Begin(t, rec), conn)
 			assert.Equal(t, c.code, status.Code(err), "%v", err)
 			assert.Equal(t, c.calls, calls.Load())
 			if c.code != codes.OK {
@@ -264,10 +265,10 @@ func TestRegression_the_callers_own_credentials_stay(t *testing.T) {
 		assert.Equal(t, []string{"Bearer x"}, md["authorization"])
 		return m, nil
 	}}
-	rec, callee := newSDK(t, "caller"), newSDK(t, "callee")
+	rec, callee := rpctest.SDK(t, "caller"), rpctest.SDK(t, "callee")
 	conn := dial(t, serve(t, h, budgetgrpc.ServerOptions(callee.SDK)...), budgetgrpc.DialOptions(rec.Dependency("callee", "test"))...)
-	require.NoError(t, ask(begin(t, rec), conn, grpc.PerRPCCredentials(bearer{})))
-	err := ask(begin(t, rec), conn, grpc.PerRPCCredentials(bearer{fails: true}))
+	require.NoError(t, ask(rpctest.Begin(t, rec), conn, grpc.PerRPCCredentials(bearer{})))
+	err := ask(rpctest.Begin(t, rec), conn, grpc.PerRPCCredentials(bearer{fails: true}))
 	assert.Equal(t, codes.Unauthenticated, status.Code(err))
 	assert.Zero(t, rec.SDK.Totals().Lost, "nothing was sent")
 }

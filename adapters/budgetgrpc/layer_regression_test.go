@@ -17,6 +17,7 @@ import (
 	"github.com/chainbudget/chainbudget-go/adapters/budgetgrpc"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
+	"github.com/chainbudget/chainbudget-go/internal/rpctest"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
 	"github.com/chainbudget/chainbudget-go/profiles"
@@ -29,16 +30,16 @@ func TestI7_one_call_has_one_decision_maker(t *testing.T) {
 			var calls, streams atomic.Int64
 			h := unavailable(&calls)
 			h.list = func(*text, grpc.ServerStream) error { streams.Add(1); return down }
-			rec, callee := newSDK(t, "caller"), newSDK(t, "callee")
+			rec, callee := rpctest.SDK(t, "caller"), rpctest.SDK(t, "callee")
 			dep := rec.Dependency("callee", "test")
 			var options []grpc.DialOption
 			for range layers {
 				options = append(options, budgetgrpc.DialOptions(dep, every)...)
 			}
 			conn := dial(t, serve(t, h, budgetgrpc.ServerOptions(callee.SDK)...), options...)
-			assert.Equal(t, codes.Unavailable, status.Code(ask(begin(t, rec), conn)))
+			assert.Equal(t, codes.Unavailable, status.Code(ask(rpctest.Begin(t, rec), conn)))
 			assert.EqualValues(t, 4, calls.Load(), "three tokens: %v", rec.Reasons())
-			_, err := list(begin(t, rec), conn)
+			_, err := list(rpctest.Begin(t, rec), conn)
 			assert.Equal(t, codes.Unavailable, status.Code(err))
 			assert.EqualValues(t, 4, streams.Load())
 			totals := rec.SDK.Totals()
@@ -49,10 +50,10 @@ func TestI7_one_call_has_one_decision_maker(t *testing.T) {
 	}
 	t.Run("Do_around_it", func(t *testing.T) {
 		var calls atomic.Int64
-		rec, callee := newSDK(t, "caller"), newSDK(t, "callee")
+		rec, callee := rpctest.SDK(t, "caller"), rpctest.SDK(t, "callee")
 		dep := rec.Dependency("callee", "test")
 		conn := dial(t, serve(t, unavailable(&calls), budgetgrpc.ServerOptions(callee.SDK)...), budgetgrpc.DialOptions(dep, every)...)
-		err := chainbudget.Do(begin(t, rec), dep, func(ctx context.Context) error { return chainbudget.Retryable(ask(ctx, conn)) }, chainbudget.Idempotent())
+		err := chainbudget.Do(rpctest.Begin(t, rec), dep, func(ctx context.Context) error { return chainbudget.Retryable(ask(ctx, conn)) }, chainbudget.Idempotent())
 		assert.Equal(t, codes.Unavailable, status.Code(err))
 		assert.EqualValues(t, 4, calls.Load(), "%v", rec.Reasons())
 		assert.Zero(t, rec.SDK.Totals().Lost)
@@ -61,7 +62,7 @@ func TestI7_one_call_has_one_decision_maker(t *testing.T) {
 		assert.Equal(t, "callee", denied.Owner)
 	})
 	t.Run("servers", func(t *testing.T) {
-		rec := newSDK(t, "callee")
+		rec := rpctest.SDK(t, "callee")
 		h := &handlers{list: func(*text, grpc.ServerStream) error { return nil }}
 		conn := dial(t, serve(t, h, append(budgetgrpc.ServerOptions(rec.SDK), budgetgrpc.ServerOptions(rec.SDK)...)...))
 		trailer, err := exchange(t, direct(t.Context()), conn)
@@ -78,7 +79,7 @@ func TestI7_one_call_has_one_decision_maker(t *testing.T) {
 func TestRegression_an_interceptor_that_panics_settles_the_attempt(t *testing.T) {
 	for name, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {
-			rec := chainbudgettest.New(t, chainbudgettest.Catalog(catalog+"  narrow: {extends: test, breaker: {max_in_flight: 1}}\n"))
+			rec := chainbudgettest.New(t, chainbudgettest.Catalog(rpctest.Catalog+"  narrow: {extends: test, breaker: {max_in_flight: 1}}\n"))
 			var broken atomic.Bool
 			unary := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 				if broken.Load() {
@@ -97,7 +98,7 @@ func TestRegression_an_interceptor_that_panics_settles_the_attempt(t *testing.T)
 			conn := dial(t, serve(t, h), options...)
 			for range 3 {
 				broken.Store(true)
-				for _, call := range []func(){func() { _ = ask(begin(t, rec), conn) }, func() { _, _ = list(begin(t, rec), conn) }} {
+				for _, call := range []func(){func() { _ = ask(rpctest.Begin(t, rec), conn) }, func() { _, _ = list(rpctest.Begin(t, rec), conn) }} {
 					var wg sync.WaitGroup
 					wg.Go(func() {
 						defer func() { _ = recover() }()
@@ -107,8 +108,8 @@ func TestRegression_an_interceptor_that_panics_settles_the_attempt(t *testing.T)
 					wg.Wait()
 				}
 				broken.Store(false)
-				assert.NoError(t, ask(begin(t, rec), conn), "the permit is back")
-				_, err := list(begin(t, rec), conn)
+				assert.NoError(t, ask(rpctest.Begin(t, rec), conn), "the permit is back")
+				_, err := list(rpctest.Begin(t, rec), conn)
 				assert.NoError(t, err)
 			}
 		})
@@ -117,7 +118,7 @@ func TestRegression_an_interceptor_that_panics_settles_the_attempt(t *testing.T)
 
 // TestRegression_nothing_goes_outside: neither to a dependency that is declared external, nor to a target outside.
 func TestRegression_nothing_goes_outside(t *testing.T) {
-	yaml := catalog + "dependencies:\n  partner: {profile: test, external: true}\n  inside: {profile: test}\n"
+	yaml := rpctest.Catalog + "dependencies:\n  partner: {profile: test, external: true}\n  inside: {profile: test}\n"
 	for name, c := range map[string]struct {
 		dependency string
 		written    bool
@@ -138,7 +139,7 @@ func TestRegression_nothing_goes_outside(t *testing.T) {
 			}}
 			rec := chainbudgettest.New(t, chainbudgettest.Catalog(yaml))
 			conn := dial(t, serve(t, h), budgetgrpc.DialOptions(rec.Dependency(c.dependency, "test"), every)...)
-			ctx := metadata.AppendToOutgoingContext(begin(t, rec), "baggage", "user=1,chainbudget=v1.1.1.1.00000000.x")
+			ctx := metadata.AppendToOutgoingContext(rpctest.Begin(t, rec), "baggage", "user=1,chainbudget=v1.1.1.1.00000000.x")
 			require.NoError(t, ask(ctx, conn), "a foreign return is not believed")
 			assert.EqualValues(t, 2, calls.Load())
 		})
@@ -147,7 +148,7 @@ func TestRegression_nothing_goes_outside(t *testing.T) {
 
 // TestRegression_mesh_and_modes_are_as_over_HTTP
 func TestRegression_mesh_and_modes_are_as_over_HTTP(t *testing.T) {
-	yaml := catalog + "dependencies:\n  meshed: {profile: test, mesh: envoy}\n"
+	yaml := rpctest.Catalog + "dependencies:\n  meshed: {profile: test, mesh: envoy}\n"
 	var calls atomic.Int64
 	h := &handlers{call: func(ctx context.Context, _ *text) (*text, error) {
 		calls.Add(1)
@@ -155,17 +156,17 @@ func TestRegression_mesh_and_modes_are_as_over_HTTP(t *testing.T) {
 		assert.Equal(t, []string{"0"}, md["x-envoy-max-retries"])
 		return nil, down
 	}}
-	callee := newSDK(t, "callee")
+	callee := rpctest.SDK(t, "callee")
 	addr := serve(t, h, budgetgrpc.ServerOptions(callee.SDK)...)
 	rec := chainbudgettest.New(t, chainbudgettest.Catalog(yaml))
-	_ = ask(begin(t, rec), dial(t, addr, budgetgrpc.DialOptions(rec.Dependency("meshed", "test"), every)...))
+	_ = ask(rpctest.Begin(t, rec), dial(t, addr, budgetgrpc.DialOptions(rec.Dependency("meshed", "test"), every)...))
 	assert.EqualValues(t, 4, calls.Load())
 
 	plain := serve(t, unavailable(&calls))
 	for mode, want := range map[profiles.Mode]int64{profiles.ModeBypass: 1, profiles.ModeObserve: 4} {
 		calls.Store(0)
-		rec := newSDK(t, "caller", chainbudgettest.Mode(mode))
-		err := ask(begin(t, rec), dial(t, plain, budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...))
+		rec := rpctest.SDK(t, "caller", chainbudgettest.Mode(mode))
+		err := ask(rpctest.Begin(t, rec), dial(t, plain, budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...))
 		assert.Equal(t, codes.Unavailable, status.Code(err))
 		assert.Equal(t, want, calls.Load(), mode)
 	}
@@ -173,11 +174,11 @@ func TestRegression_mesh_and_modes_are_as_over_HTTP(t *testing.T) {
 
 // TestRegression_two_orders_are_no_loop: requests of one method that differ are different requests.
 func TestRegression_two_orders_are_no_loop(t *testing.T) {
-	yaml := catalog + "  strict: {extends: single, retry: {repeats: refuse}}\n"
+	yaml := rpctest.Catalog + "  strict: {extends: single, retry: {repeats: refuse}}\n"
 	var calls atomic.Int64
 	rec := chainbudgettest.New(t, chainbudgettest.Catalog(yaml))
 	conn := dial(t, serve(t, unavailable(&calls)), budgetgrpc.DialOptions(rec.Dependency("callee", "strict"))...)
-	ctx := begin(t, rec)
+	ctx := rpctest.Begin(t, rec)
 	for _, order := range []string{"1", "2", "1", "2", "3"} {
 		_ = conn.Invoke(ctx, callMethod, say(order), new(text))
 	}
@@ -189,7 +190,7 @@ func TestRegression_two_orders_are_no_loop(t *testing.T) {
 // TestRegression_each_message_of_a_long_stream_is_a_chain_of_its_own
 func TestRegression_each_message_of_a_long_stream_is_a_chain_of_its_own(t *testing.T) {
 	var calls atomic.Int64
-	leafSDK, rec := newSDK(t, "leaf"), newSDK(t, "hop")
+	leafSDK, rec := rpctest.SDK(t, "leaf"), rpctest.SDK(t, "hop")
 	below := dial(t, serve(t, unavailable(&calls), budgetgrpc.ServerOptions(leafSDK.SDK)...), budgetgrpc.DialOptions(rec.Dependency("leaf", "test"), every)...)
 	h := &handlers{chat: func(s grpc.ServerStream) error {
 		for {
@@ -222,9 +223,9 @@ func TestRegression_each_message_of_a_long_stream_is_a_chain_of_its_own(t *testi
 
 // TestRegression_a_profile_that_hedges_lends_over_gRPC, where nothing is hedged.
 func TestRegression_a_profile_that_hedges_lends_over_gRPC(t *testing.T) {
-	rec, callee := chainbudgettest.New(t, chainbudgettest.Catalog(catalog+"  hedged: {extends: test, hedge: {after: 1ms, max: 1}}\n")), newSDK(t, "callee")
+	rec, callee := chainbudgettest.New(t, chainbudgettest.Catalog(rpctest.Catalog+"  hedged: {extends: test, hedge: {after: 1ms, max: 1}}\n")), rpctest.SDK(t, "callee")
 	conn := dial(t, serve(t, &handlers{}, budgetgrpc.ServerOptions(callee.SDK)...), budgetgrpc.DialOptions(rec.Dependency("callee", "hedged"), every)...)
-	require.NoError(t, ask(begin(t, rec), conn))
+	require.NoError(t, ask(rpctest.Begin(t, rec), conn))
 	d := rec.SDK.Totals().Dependencies["callee"]
 	assert.EqualValues(t, 1, d.Attempts)
 	assert.EqualValues(t, 2, d.Lent)
@@ -239,9 +240,9 @@ func TestRegression_a_mode_without_ownership_does_not_get_it_by_pushback(t *test
 			ownership.Overloaded(ctx)
 			return nil, down
 		}}
-		rec, callee := newSDK(t, "caller", chainbudgettest.Mode(mode)), newSDK(t, "callee")
+		rec, callee := rpctest.SDK(t, "caller", chainbudgettest.Mode(mode)), rpctest.SDK(t, "callee")
 		conn := dial(t, serve(t, h, budgetgrpc.ServerOptions(callee.SDK)...), budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...)
-		assert.Equal(t, codes.Unavailable, status.Code(ask(begin(t, rec), conn)))
+		assert.Equal(t, codes.Unavailable, status.Code(ask(rpctest.Begin(t, rec), conn)))
 		assert.Equal(t, want, calls.Load(), mode)
 	}
 }

@@ -14,8 +14,6 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/chainbudget/chainbudget-go/adapters/budgetgrpc"
-	"github.com/chainbudget/chainbudget-go/chainbudget"
-	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -143,31 +141,4 @@ func list(ctx context.Context, conn grpc.ClientConnInterface) (got []string, err
 		}
 		got = append(got, m.GetValue())
 	}
-}
-
-// catalog is a catalog file for tests of one mechanism: all other gates are off.
-const catalog = `
-version: 1
-chain: {budget: 3, max_budget: 99, orphan_budget: 1}
-profiles:
-  test:
-    extends: read-heavy
-    retry: {max_attempts: 4, attempt_timeout: 5s}
-    backoff: {base: 1ms, throttled_base: 1ms, cap: 1s}
-    budget: disabled
-    breaker: disabled
-    availability_floor: 0%
-  single: {extends: test, retry: {max_attempts: 1}}
-  hasty: {extends: test, retry: {attempt_timeout: 200ms}}
-`
-
-func newSDK(t testing.TB, service string, options ...chainbudgettest.Option) *chainbudgettest.Recorder {
-	return chainbudgettest.New(t, append([]chainbudgettest.Option{chainbudgettest.Catalog(catalog), chainbudgettest.Service(service)}, options...)...)
-}
-
-// begin starts a chain with the catalog's budget until the test ends.
-func begin(t testing.TB, rec *chainbudgettest.Recorder) context.Context {
-	ctx, end := chainbudget.Start(context.Background(), rec.SDK)
-	t.Cleanup(end)
-	return ctx
 }

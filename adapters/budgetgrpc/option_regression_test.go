@@ -21,10 +21,11 @@ import (
 	"github.com/chainbudget/chainbudget-go/adapters/budgetgrpc"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
+	"github.com/chainbudget/chainbudget-go/internal/rpctest"
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
-const kept = catalog + "  kept: {extends: test, retry: {reserve: 9}}\n" // lends nothing: foreign callees send nothing back
+const kept = rpctest.Catalog + "  kept: {extends: test, retry: {reserve: 9}}\n" // lends nothing: foreign callees send nothing back
 
 // TestRegression_A074_a_service_config_lowers_what_the_profile_allows
 func TestRegression_A074_a_service_config_lowers_what_the_profile_allows(t *testing.T) {
@@ -51,7 +52,7 @@ func TestRegression_A074_a_service_config_lowers_what_the_profile_allows(t *test
 			var calls atomic.Int64
 			rec := chainbudgettest.New(t, chainbudgettest.Catalog(kept))
 			conn := dial(t, serve(t, unavailable(&calls)), budgetgrpc.DialOptions(rec.Dependency("callee", "kept"), every, budgetgrpc.Option{ServiceConfig: c.config})...)
-			assert.Equal(t, codes.Unavailable, status.Code(ask(begin(t, rec), conn)))
+			assert.Equal(t, codes.Unavailable, status.Code(ask(rpctest.Begin(t, rec), conn)))
 			assert.Equal(t, c.calls, calls.Load(), "%v", rec.Reasons())
 		})
 	}
@@ -159,7 +160,7 @@ func TestRegression_a_methods_own_definition_says_whether_it_may_run_twice(t *te
 			}))
 			rec := chainbudgettest.New(t, chainbudgettest.Catalog(kept))
 			conn := dial(t, addr, budgetgrpc.DialOptions(rec.Dependency("callee", "kept"))...)
-			assert.Equal(t, codes.Unavailable, status.Code(conn.Invoke(begin(t, rec), "/declared."+name, say("x"), new(text))))
+			assert.Equal(t, codes.Unavailable, status.Code(conn.Invoke(rpctest.Begin(t, rec), "/declared."+name, say("x"), new(text))))
 			assert.Equal(t, want, calls.Load())
 		})
 	}

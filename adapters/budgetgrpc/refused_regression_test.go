@@ -16,6 +16,7 @@ import (
 
 	"github.com/chainbudget/chainbudget-go/adapters/budgetgrpc"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
+	"github.com/chainbudget/chainbudget-go/internal/rpctest"
 	"github.com/chainbudget/chainbudget-go/ownership"
 )
 
@@ -32,8 +33,8 @@ func TestRegression_A057_a_refused_call_is_repeated_once_for_nothing(t *testing.
 	for name, refuse := range refusals {
 		t.Run(name, func(t *testing.T) {
 			s := serveFrames(t, func(c *frameConn, stream uint32, n int64) bool { return n == 0 || refuse(c, stream) })
-			rec := newSDK(t, "caller")
-			ctx := begin(t, rec)
+			rec := rpctest.SDK(t, "caller")
+			ctx := rpctest.Begin(t, rec)
 			err := ask(ctx, dial(t, s.addr, budgetgrpc.DialOptions(rec.Dependency("callee", "test"))...))
 			assert.Equal(t, codes.Unavailable, status.Code(err))
 			assert.EqualValues(t, 2, s.requests.Load(), "%v", err)
@@ -53,8 +54,8 @@ func TestRegression_refusals_in_a_storm_are_bounded(t *testing.T) {
 	for name, refuse := range refusals {
 		t.Run(name, func(t *testing.T) {
 			s := serveFrames(t, func(c *frameConn, stream uint32, n int64) bool { return n == 0 || refuse(c, stream) })
-			rec := newSDK(t, "caller")
-			err := ask(begin(t, rec), dial(t, s.addr, budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...))
+			rec := rpctest.SDK(t, "caller")
+			err := ask(rpctest.Begin(t, rec), dial(t, s.addr, budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...))
 			assert.Equal(t, codes.Unavailable, status.Code(err))
 			assert.EqualValues(t, 8, s.requests.Load(), "4 attempts, each repeated once by gRPC: %v", err)
 			totals := rec.SDK.Totals()
@@ -73,8 +74,8 @@ func TestRegression_A057_a_refused_stream_is_repeated_once_for_nothing(t *testin
 		t.Run(name, func(t *testing.T) {
 			for range 20 {
 				s := serveFrames(t, func(c *frameConn, stream uint32, n int64) bool { return n == 0 || refuse(c, stream) })
-				rec := newSDK(t, "caller")
-				got, err := list(begin(t, rec), dial(t, s.addr, budgetgrpc.DialOptions(rec.Dependency("callee", "test"))...))
+				rec := rpctest.SDK(t, "caller")
+				got, err := list(rpctest.Begin(t, rec), dial(t, s.addr, budgetgrpc.DialOptions(rec.Dependency("callee", "test"))...))
 				assert.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
 				assert.Empty(t, got)
 				assert.EqualValues(t, 2, s.requests.Load(), "%v", err)
@@ -94,8 +95,8 @@ func TestRegression_connections_that_close_at_once_are_bounded(t *testing.T) {
 		time.AfterFunc(20*time.Millisecond, func() { c.goAway(0) })
 		return true
 	}, http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 0})
-	rec := newSDK(t, "caller")
-	ctx, cancel := context.WithTimeout(begin(t, rec), 20*time.Second)
+	rec := rpctest.SDK(t, "caller")
+	ctx, cancel := context.WithTimeout(rpctest.Begin(t, rec), 20*time.Second)
 	defer cancel()
 	err := ask(ctx, dial(t, s.addr, budgetgrpc.DialOptions(rec.Dependency("callee", "single"))...))
 	assert.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
@@ -110,10 +111,10 @@ func TestRegression_connections_that_close_at_once_are_bounded(t *testing.T) {
 func TestRegression_a_refused_connection_loses_nothing(t *testing.T) {
 	for name, method := range map[string][]budgetgrpc.Option{"idempotent": {every}, "not_idempotent": nil} {
 		t.Run(name, func(t *testing.T) {
-			rec := newSDK(t, "caller")
+			rec := rpctest.SDK(t, "caller")
 			var seen counter
 			options := append(budgetgrpc.DialOptions(rec.Dependency("callee", "test"), method...), grpc.WithStatsHandler(&seen), grpc.WithDefaultServiceConfig(policy4))
-			err := ask(begin(t, rec), dial(t, nowhere, options...))
+			err := ask(rpctest.Begin(t, rec), dial(t, nowhere, options...))
 			assert.Equal(t, codes.Unavailable, status.Code(err))
 			d := rec.SDK.Totals().Dependencies["callee"]
 			assert.EqualValues(t, 4, d.Attempts, "unsent calls are repeated whatever the method")

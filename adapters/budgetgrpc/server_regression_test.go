@@ -23,6 +23,7 @@ import (
 	"github.com/chainbudget/chainbudget-go/adapters/budgetgrpc"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
+	"github.com/chainbudget/chainbudget-go/internal/rpctest"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
 	"github.com/chainbudget/chainbudget-go/profiles"
@@ -69,7 +70,7 @@ func TestRegression_I6_a_handler_sees_nothing_that_it_could_forward(t *testing.T
 					assert.NoError(t, err)
 					return baggage.ContextWithBaggage(ctx, b)
 				}
-				rec := newSDK(t, "callee", chainbudgettest.Mode(mode))
+				rec := rpctest.SDK(t, "callee", chainbudgettest.Mode(mode))
 				options := append([]grpc.ServerOption{
 					grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 						return handle(withBaggage(ctx), req)
@@ -123,7 +124,7 @@ func TestRegression_the_answer_keeps_code_message_and_details(t *testing.T) {
 		"unimplemented": {status.Error(codes.Unimplemented, "no"), codes.Unimplemented, "no", 0, "v1.2.0.c.9f86d081.l.callee"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rec := newSDK(t, "callee")
+			rec := rpctest.SDK(t, "callee")
 			h := &handlers{
 				call: func(context.Context, *text) (*text, error) { return nil, c.err },
 				list: func(*text, grpc.ServerStream) error { return c.err },
@@ -171,7 +172,7 @@ func TestRegression_a_failed_call_without_a_status_is_not_UNKNOWN(t *testing.T) 
 		"other_failures": {errors.New("boom"), codes.Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rec := newSDK(t, "callee")
+			rec := rpctest.SDK(t, "callee")
 			h := &handlers{call: func(context.Context, *text) (*text, error) { return nil, c.err }}
 			conn := dial(t, serve(t, h, budgetgrpc.ServerOptions(rec.SDK)...))
 			trailer, err := exchange(t, direct(t.Context()), conn)
@@ -199,7 +200,7 @@ func TestRegression_what_a_callee_said_goes_no_further(t *testing.T) {
 		"of_the_request": {retryAfter(codes.Aborted, time.Millisecond), asIs, "n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			leafSDK, rec := newSDK(t, "leaf"), newSDK(t, "hop")
+			leafSDK, rec := rpctest.SDK(t, "leaf"), rpctest.SDK(t, "hop")
 			leaf := &handlers{call: func(ctx context.Context, _ *text) (*text, error) {
 				assert.NoError(t, grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", "7", "shard", "3")))
 				return nil, c.leaf
@@ -230,7 +231,7 @@ func TestRegression_what_a_callee_said_goes_no_further(t *testing.T) {
 
 // TestRegression_a_copied_return_does_not_go_out, from a stream that copies all trailers.
 func TestRegression_a_copied_return_does_not_go_out(t *testing.T) {
-	rec := newSDK(t, "hop")
+	rec := rpctest.SDK(t, "hop")
 	h := &handlers{list: func(_ *text, s grpc.ServerStream) error {
 		s.SetTrailer(metadata.Pairs(otelprop.ReturnHeader, "v1.2.0.c.9f86d081.-.evil", "a", "b"))
 		return nil
@@ -247,7 +248,7 @@ func TestRegression_a_copied_return_does_not_go_out(t *testing.T) {
 
 // TestRegression_a_client_with_8_KiB_of_headers_still_sees_the_status, whatever the handler's answer leaves free.
 func TestRegression_a_client_with_8_KiB_of_headers_still_sees_the_status(t *testing.T) {
-	rec := newSDK(t, "callee")
+	rec := rpctest.SDK(t, "callee")
 	var size atomic.Int64
 	h := &handlers{call: func(ctx context.Context, _ *text) (*text, error) {
 		n := int(size.Load())
@@ -286,7 +287,7 @@ func TestRegression_a_client_with_8_KiB_of_headers_still_sees_the_status(t *test
 
 // TestRegression_a_panic_closes_the_purse, and the return is set before it goes on.
 func TestRegression_a_panic_closes_the_purse(t *testing.T) {
-	rec := newSDK(t, "callee")
+	rec := rpctest.SDK(t, "callee")
 	recovers := []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (resp any, err error) {
 			defer func() {
@@ -321,7 +322,7 @@ func TestRegression_a_panic_closes_the_purse(t *testing.T) {
 // TestRegression_a_panic_is_the_services_own_failure, whatever calls had failed before it.
 func TestRegression_a_panic_is_the_services_own_failure(t *testing.T) {
 	var calls atomic.Int64
-	rec := newSDK(t, "callee")
+	rec := rpctest.SDK(t, "callee")
 	below := dial(t, serve(t, unavailable(&calls)), budgetgrpc.DialOptions(rec.Dependency("leaf", "test"), every)...)
 	h := &handlers{call: func(ctx context.Context, _ *text) (*text, error) { panic(ask(ctx, below)) }}
 	recovers := grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (resp any, err error) {
@@ -366,7 +367,7 @@ func TestRegression_the_callers_time_bounds_the_handlers(t *testing.T) {
 				assert.LessOrEqual(t, time.Until(deadline), c.most)
 				return m, nil
 			}}
-			rec := newSDK(t, "callee")
+			rec := rpctest.SDK(t, "callee")
 			conn := dial(t, serve(t, h, budgetgrpc.ServerOptions(rec.SDK, budgetgrpc.Option{Entry: c.entry})...))
 			require.NoError(t, ask(metadata.AppendToOutgoingContext(t.Context(), "chainbudget", c.header), conn))
 		})
@@ -375,12 +376,12 @@ func TestRegression_the_callers_time_bounds_the_handlers(t *testing.T) {
 
 // TestRegression_probes_carry_nothing_and_teach_nothing
 func TestRegression_probes_carry_nothing_and_teach_nothing(t *testing.T) {
-	callee, rec := newSDK(t, "callee"), newSDK(t, "caller")
+	callee, rec := rpctest.SDK(t, "callee"), rpctest.SDK(t, "caller")
 	conn := dial(t, serveHealth(t, budgetgrpc.ServerOptions(callee.SDK, budgetgrpc.Option{Entry: true})...), budgetgrpc.DialOptions(rec.Dependency("callee", "test"))...)
 	client := healthpb.NewHealthClient(conn)
-	_, err := client.Check(direct(begin(t, rec)), &healthpb.HealthCheckRequest{})
+	_, err := client.Check(direct(rpctest.Begin(t, rec)), &healthpb.HealthCheckRequest{})
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(begin(t, rec))
+	ctx, cancel := context.WithCancel(rpctest.Begin(t, rec))
 	watch, err := client.Watch(ctx, &healthpb.HealthCheckRequest{})
 	require.NoError(t, err)
 	_, err = watch.Recv()
@@ -393,7 +394,7 @@ func TestRegression_probes_carry_nothing_and_teach_nothing(t *testing.T) {
 
 // TestRegression_hostile_metadata_fails_no_request
 func TestRegression_hostile_metadata_fails_no_request(t *testing.T) {
-	rec := newSDK(t, "callee")
+	rec := rpctest.SDK(t, "callee")
 	var calls atomic.Int64
 	conn := dial(t, serve(t, answers(&calls), budgetgrpc.ServerOptions(rec.SDK)...))
 	n := int64(0)
@@ -411,7 +412,7 @@ func TestRegression_hostile_metadata_fails_no_request(t *testing.T) {
 
 // TestRegression_a_repeated_grant_is_worth_nothing
 func TestRegression_a_repeated_grant_is_worth_nothing(t *testing.T) {
-	rec := newSDK(t, "callee")
+	rec := rpctest.SDK(t, "callee")
 	conn := dial(t, serve(t, &handlers{}, budgetgrpc.ServerOptions(rec.SDK)...))
 	for _, want := range []string{"v1.2.0.n.9f86d081.l", "v1.0.0.n.9f86d081.l"} {
 		trailer, err := exchange(t, direct(t.Context()), conn)
@@ -423,7 +424,7 @@ func TestRegression_a_repeated_grant_is_worth_nothing(t *testing.T) {
 
 // TestRegression_an_overloaded_server_says_stop_to_everybody
 func TestRegression_an_overloaded_server_says_stop_to_everybody(t *testing.T) {
-	rec := newSDK(t, "callee")
+	rec := rpctest.SDK(t, "callee")
 	h := &handlers{call: func(ctx context.Context, _ *text) (*text, error) {
 		ownership.Overloaded(ctx)
 		return nil, down
@@ -440,7 +441,7 @@ func TestRegression_an_overloaded_server_says_stop_to_everybody(t *testing.T) {
 
 // TestRegression_routes_of_the_catalog_are_POSTs_to_the_method
 func TestRegression_routes_of_the_catalog_are_POSTs_to_the_method(t *testing.T) {
-	yaml := catalog + "services:\n  callee: {routes: {\"POST /test.Chain/Call\": {budget: 7}}, failure_statuses: [404]}\n"
+	yaml := rpctest.Catalog + "services:\n  callee: {routes: {\"POST /test.Chain/Call\": {budget: 7}}, failure_statuses: [404]}\n"
 	var minted int
 	rec := chainbudgettest.New(t, chainbudgettest.Catalog(yaml), chainbudgettest.Service("callee"))
 	h := &handlers{call: func(ctx context.Context, m *text) (*text, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/chainbudget/chainbudget-go/adapters/budgetgrpc"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
+	"github.com/chainbudget/chainbudget-go/internal/rpctest"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
 )
@@ -55,9 +56,9 @@ func TestRegression_A118_a_stream_is_repeated_until_its_first_message(t *testing
 				}
 				return nil
 			}}
-			rec, callee := newSDK(t, "caller"), newSDK(t, "callee")
+			rec, callee := rpctest.SDK(t, "caller"), rpctest.SDK(t, "callee")
 			conn := dial(t, serve(t, h, budgetgrpc.ServerOptions(callee.SDK)...), budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...)
-			got, err := list(begin(t, rec), conn)
+			got, err := list(rpctest.Begin(t, rec), conn)
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.code, status.Code(err))
 			assert.Equal(t, c.calls, calls.Load())
@@ -92,9 +93,9 @@ func TestRegression_A118_headers_that_the_caller_has_seen_are_final(t *testing.T
 		calls.Add(1)
 		return sendHeader(s, down)
 	}}
-	rec := newSDK(t, "caller")
+	rec := rpctest.SDK(t, "caller")
 	conn := dial(t, serve(t, h), budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...)
-	s, err := conn.NewStream(begin(t, rec), &serviceDesc.Streams[0], listMethod)
+	s, err := conn.NewStream(rpctest.Begin(t, rec), &serviceDesc.Streams[0], listMethod)
 	require.NoError(t, err)
 	require.NoError(t, s.SendMsg(say("x")))
 	require.NoError(t, s.CloseSend())
@@ -127,9 +128,9 @@ func TestRegression_A027_a_long_stream_lives_on(t *testing.T) {
 				}
 				return s.SendMsg(say("late"))
 			}}
-			rec, callee := newSDK(t, "caller"), newSDK(t, "callee")
+			rec, callee := rpctest.SDK(t, "caller"), rpctest.SDK(t, "callee")
 			conn := dial(t, serve(t, h, budgetgrpc.ServerOptions(callee.SDK)...), budgetgrpc.DialOptions(rec.Dependency("callee", "hasty"), every)...)
-			got, err := list(begin(t, rec), conn)
+			got, err := list(rpctest.Begin(t, rec), conn)
 			require.NoError(t, err)
 			assert.Equal(t, "late", got[len(got)-1])
 			assert.EqualValues(t, 1, rec.SDK.Totals().Dependencies["callee"].Attempts)
@@ -144,9 +145,9 @@ func TestRegression_A027_a_long_stream_lives_on(t *testing.T) {
 			<-s.Context().Done()
 			return s.Context().Err()
 		}}
-		rec := newSDK(t, "caller")
+		rec := rpctest.SDK(t, "caller")
 		conn := dial(t, serve(t, h), budgetgrpc.DialOptions(rec.Dependency("callee", "hasty"), every)...)
-		got, err := list(begin(t, rec), conn)
+		got, err := list(rpctest.Begin(t, rec), conn)
 		assert.NoError(t, err)
 		assert.Equal(t, []string{"0"}, got)
 		assert.EqualValues(t, 2, calls.Load(), "a stream that does not begin in time is another attempt")
@@ -165,10 +166,10 @@ func TestRegression_A120_what_a_client_streams_is_sent_once(t *testing.T) {
 				}
 				return down
 			}
-			rec, callee := newSDK(t, "caller"), newSDK(t, "callee")
+			rec, callee := rpctest.SDK(t, "caller"), rpctest.SDK(t, "callee")
 			conn := dial(t, serve(t, &handlers{upload: read, chat: read}, budgetgrpc.ServerOptions(callee.SDK)...), budgetgrpc.DialOptions(rec.Dependency("callee", "test"), every)...)
 			desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: name == "chat"}
-			s, err := conn.NewStream(begin(t, rec), desc, method)
+			s, err := conn.NewStream(rpctest.Begin(t, rec), desc, method)
 			require.NoError(t, err)
 			require.NoError(t, s.SendMsg(say("1")))
 			err = s.RecvMsg(new(text))
@@ -211,9 +212,9 @@ func TestRegression_streams_of_all_kinds_work_and_settle(t *testing.T) {
 			}
 		},
 	}
-	rec, callee := newSDK(t, "caller"), newSDK(t, "callee")
+	rec, callee := rpctest.SDK(t, "caller"), rpctest.SDK(t, "callee")
 	conn := dial(t, serve(t, h, budgetgrpc.ServerOptions(callee.SDK)...), budgetgrpc.DialOptions(rec.Dependency("callee", "hasty"))...)
-	ctx := begin(t, rec)
+	ctx := rpctest.Begin(t, rec)
 
 	up, err := conn.NewStream(ctx, &serviceDesc.Streams[1], uploadMethod)
 	require.NoError(t, err)
@@ -259,10 +260,10 @@ func TestRegression_a_stream_that_its_caller_leaves_is_settled(t *testing.T) {
 		<-s.Context().Done()
 		return s.Context().Err()
 	}}
-	rec := chainbudgettest.New(t, chainbudgettest.Catalog(catalog+"  narrow: {extends: test, breaker: {max_in_flight: 1}}\n"))
+	rec := chainbudgettest.New(t, chainbudgettest.Catalog(rpctest.Catalog+"  narrow: {extends: test, breaker: {max_in_flight: 1}}\n"))
 	conn := dial(t, serve(t, h), budgetgrpc.DialOptions(rec.Dependency("callee", "narrow"))...)
 	for range 20 {
-		ctx, cancel := context.WithCancel(begin(t, rec))
+		ctx, cancel := context.WithCancel(rpctest.Begin(t, rec))
 		s, err := conn.NewStream(ctx, &serviceDesc.Streams[0], listMethod)
 		require.NoError(t, err)
 		require.NoError(t, s.SendMsg(say("x")))
@@ -271,7 +272,7 @@ func TestRegression_a_stream_that_its_caller_leaves_is_settled(t *testing.T) {
 		cancel()
 		require.Equal(t, codes.Canceled, status.Code(s.RecvMsg(new(text))))
 	}
-	abandoned, cancel := context.WithCancel(begin(t, rec))
+	abandoned, cancel := context.WithCancel(rpctest.Begin(t, rec))
 	s, err := conn.NewStream(abandoned, &serviceDesc.Streams[0], listMethod)
 	require.NoError(t, err)
 	require.NoError(t, s.SendMsg(say("x")))
@@ -285,7 +286,7 @@ func TestRegression_a_stream_that_its_caller_leaves_is_settled(t *testing.T) {
 
 // TestRegression_A021_streams_that_never_open_leave_nothing_behind
 func TestRegression_A021_streams_that_never_open_leave_nothing_behind(t *testing.T) {
-	rec := newSDK(t, "caller")
+	rec := rpctest.SDK(t, "caller")
 	conn := dial(t, nowhere, budgetgrpc.DialOptions(rec.Dependency("callee", "test"))...)
 	open := func() {
 		ctx, end := chainbudget.Start(context.Background(), rec.SDK)
@@ -313,16 +314,16 @@ func TestRegression_a_stream_holds_no_place_in_the_breaker_once_it_has_begun(t *
 		<-s.Context().Done()
 		return s.Context().Err()
 	}}
-	rec := chainbudgettest.New(t, chainbudgettest.Catalog(catalog+"  narrow: {extends: test, breaker: {max_in_flight: 1}}\n"))
+	rec := chainbudgettest.New(t, chainbudgettest.Catalog(rpctest.Catalog+"  narrow: {extends: test, breaker: {max_in_flight: 1}}\n"))
 	conn := dial(t, serve(t, h), budgetgrpc.DialOptions(rec.Dependency("callee", "narrow"))...)
-	ctx, cancel := context.WithCancel(begin(t, rec))
+	ctx, cancel := context.WithCancel(rpctest.Begin(t, rec))
 	defer cancel()
 	s, err := conn.NewStream(ctx, &serviceDesc.Streams[0], listMethod)
 	require.NoError(t, err)
 	require.NoError(t, s.SendMsg(say("x")))
 	require.NoError(t, s.CloseSend())
 	require.NoError(t, s.RecvMsg(new(text)))
-	assert.NoError(t, ask(begin(t, rec), conn))
+	assert.NoError(t, ask(rpctest.Begin(t, rec), conn))
 	cancel()
 	assert.Equal(t, codes.Canceled, status.Code(s.RecvMsg(new(text))))
 }

@@ -113,6 +113,10 @@ var allowed = map[string][]allowance{
 		{"profiles", "codes worth a retry, hints for the delay"},
 	},
 
+	"internal/rpctest": {
+		{"chainbudget", "starts chains, serves and asks for dependencies"},
+		{"chainbudget/chainbudgettest", "makes SDKs for tests"},
+	},
 	"internal/testnet": {
 		{"otelprop", "tampers with the return's header, and spells no name of its own"},
 	},

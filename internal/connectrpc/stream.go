@@ -216,6 +216,14 @@ func (s *Stream) Seen(answered bool) {
 	}
 }
 
+// SendHeaders asks for the first attempt, and lets send send its headers.
+func (s *Stream) SendHeaders(send func(Conn) error) error {
+	if err := s.start(nil); err != nil {
+		return err
+	}
+	return send(s.Below())
+}
+
 // Send sends one message of the caller.
 func (s *Stream) Send(msg any) error {
 	if err := s.start(msg); err != nil {
