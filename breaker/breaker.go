@@ -52,12 +52,18 @@ type Permit struct { // of four words: the compiler keeps no larger one in regis
 // after each change of state, in order and one at a time, with no lock held: it may use the breaker. It runs on the
 // goroutine of the call that caused the change and should return soon.
 func New(name string, p profiles.Breaker, onChange func(name string, from, to State)) *Breaker {
+	return NewDrawn(name, p, rand.Float64(), onChange)
+}
+
+// NewDrawn is New for runs that must come out the same again: the open time's jitter is not drawn, but stands at share of
+// its range, from 0 to below 1.
+func NewDrawn(name string, p profiles.Breaker, share float64, onChange func(name string, from, to State)) *Breaker {
 	if !p.Enabled() {
 		return nil
 	}
 	b := &Breaker{
 		name: name, onChange: onChange, base: time.Now(),
-		jitter: 1 - jitter + 2*jitter*rand.Float64(),
+		jitter: 1 - jitter + 2*jitter*share,
 	}
 	b.cb = b.machine()
 	b.begin(Closed, b.rulesOf(p))

@@ -144,6 +144,14 @@ func TestBreaker_ready_takes_nothing(t *testing.T) {
 	})
 }
 
+// A run that must come out the same again says where in its range the jitter stands.
+func TestBreaker_open_time_of_a_drawn_jitter(t *testing.T) {
+	for share, want := range map[float64]time.Duration{0: 4 * time.Second, 0.5: 5 * time.Second} {
+		b := NewDrawn("d", profiles.Breaker{Window: 10 * time.Second, FailureRatio: .5, MinRequests: 1, OpenFor: 5 * time.Second, Probes: 1}, share, nil)
+		require.Equal(t, want, b.phase().rules.openFor)
+	}
+}
+
 // An open time without jitter brings a whole fleet back at one moment.
 func TestBreaker_open_time_is_jittered_per_breaker(t *testing.T) {
 	seen := map[time.Duration]bool{}

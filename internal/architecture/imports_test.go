@@ -75,6 +75,15 @@ var allowed = map[string][]allowance{
 		{"profiles", "the conformance suite sets profiles"},
 		{otelAPI, "the conformance suite looks for the grant in the context's baggage"},
 	},
+	"chainbudget/stormlab": {
+		{"adapters/budgethttp", "the transport and the handler that run in the lab"},
+		{"breaker", "states for the report"},
+		{"chainbudget", "the SDK that runs in the lab"},
+		{"internal/ctxkey", "finds the call that an attempt belongs to"},
+		{"internal/engine", "makes SDKs whose draws are repeatable, and asks how long an attempt may take"},
+		{"otelprop", "hands baggage on as a hop without the SDK does"},
+		{"profiles", "the catalogs that are compared"},
+	},
 
 	"adapters/budgethttp": {
 		{"chainbudget", "the SDK that it adapts"},

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -303,7 +302,7 @@ func (c *Call) giveBack() {
 // attempt's time, 0 if it has no limit. Nothing is lent without a wire.
 func (c *Call) Lend(left time.Duration) (wire string, memberLen int) {
 	in, dep, profile := c.in, c.dep, c.policy.profile
-	c.nonce = otelprop.Nonce(rand.Uint32())
+	c.nonce = otelprop.Nonce(dep.sdk.nonce())
 	c.lease = lease{slot: -1}
 	if !c.unlent && !c.hedges() && !c.learned.needsNoLease() {
 		c.lease = in.lend(profile.Retry.Reserve, dep)

@@ -144,6 +144,14 @@ type DependencyTotals struct {
 	Claims                   map[string]int64
 }
 
+// Tokens returns how many tokens were minted here and how many are lost, as [SDK.Totals] does, which costs more.
+func (s *SDK) Tokens() (minted, lost int64) {
+	for i := range s.counters.minted {
+		minted += s.counters.minted[i].Load()
+	}
+	return minted, s.counters.lost.Load()
+}
+
 // Totals reads the counters.
 func (s *SDK) Totals() Totals {
 	c := &s.counters

@@ -312,11 +312,20 @@ func (c *Call) await() {
 		case <-newer: // perhaps with its switch
 		case <-timer.C:
 			d.Reason = ownership.ReasonChainExhausted
-			return
 		case <-c.parent.Done():
 			d.Reason = gone(c.parent)
+		}
+		c.awake()
+		if !d.Allowed() {
 			return
 		}
+	}
+}
+
+// awake is called after each wait.
+func (c *Call) awake() {
+	if woken := c.dep.sdk.woken; woken != nil {
+		woken(c.parent)
 	}
 }
 
@@ -334,6 +343,7 @@ func (c *Call) Backoff() bool {
 	d := &c.decision
 	if left := time.Until(d.until); left > 0 && !c.dep.sdk.noSleep {
 		c.sleep(left)
+		c.awake()
 	}
 	switch {
 	case c.parent.Err() != nil:

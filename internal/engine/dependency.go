@@ -79,7 +79,7 @@ func (d *Dependency) theBreaker(settings profiles.Breaker) *breaker.Breaker {
 	if b := d.kept.Load(); b != nil {
 		return b
 	}
-	d.kept.CompareAndSwap(nil, breaker.New(d.name, settings, d.turned))
+	d.kept.CompareAndSwap(nil, breaker.NewDrawn(d.name, settings, d.sdk.draw(), d.turned))
 	return d.kept.Load()
 }
 

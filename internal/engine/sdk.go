@@ -33,6 +33,12 @@ type Config struct {
 	Debug func(ctx context.Context, message string, attributes ...any)
 	// Random returns a number in [0, n). Nil means math/rand/v2, which the runtime seeds per process.
 	Random func(n int64) int64
+	// Nonce returns a new nonce. Nil means math/rand/v2 as well.
+	Nonce func() uint32
+	// Woken is called on the goroutine of each call that has waited, for a backoff or for a token, before it looks at
+	// anything that other goroutines write. It is for runs in virtual time that must come out the same again: of two that are
+	// woken at one instant, Woken says which comes first. Nil does nothing.
+	Woken func(ctx context.Context)
 	// NoSleep makes every backoff last no time.
 	NoSleep bool
 	// Strict makes New and Dependency refuse what they would otherwise warn of.
@@ -54,6 +60,8 @@ type SDK struct {
 	info       func(string, ...any)
 	debug      func(context.Context, string, ...any)
 	random     func(int64) int64
+	nonce      func() uint32
+	woken      func(context.Context)
 	noSleep    bool
 	strict     bool
 
@@ -104,6 +112,11 @@ func (s *SDK) Init(c Config) {
 	if s.random == nil {
 		s.random = rand.Int64N
 	}
+	s.nonce = c.Nonce
+	if s.nonce == nil {
+		s.nonce = rand.Uint32
+	}
+	s.woken = c.Woken
 	s.noSleep = c.NoSleep
 	s.strict = c.Strict
 	s.edges = edges.New(0)

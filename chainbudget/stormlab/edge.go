@@ -1,0 +1,192 @@
+package stormlab
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+
+	"github.com/chainbudget/chainbudget-go/adapters/budgethttp"
+	"github.com/chainbudget/chainbudget-go/chainbudget"
+	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/otelprop"
+	"github.com/chainbudget/chainbudget-go/profiles"
+)
+
+// edge is one of the calls that a service makes, and the wire below it.
+type edge struct {
+	*Call
+	cell       *cell
+	caller, to *service
+	dep        *engine.Dependency // nil = the caller has no SDK
+	transport  http.RoundTripper
+	rival      *rival // nil = the caller has the SDK
+	source     stream
+	sends      uint64
+	template   http.Request
+}
+
+func (c *cell) newEdge(caller, to *service, place int) *edge {
+	e := &edge{Call: &caller.Calls[place], cell: c, caller: caller, to: to, template: to.template}
+	e.source = streamOf(c.scenario.Seed, c.number, "edge", caller.name+">"+to.name)
+	if e.Write {
+		e.template.Method = http.MethodPost
+	}
+	if caller.sdk == nil {
+		e.rival = newRival(e, caller.policy)
+		return e
+	}
+	// The error is a profile that does not exist, which was looked for before, or a pin that the catalog prefers.
+	dep, _, _ := caller.sdk.Dependency(to.name, c.variant.pinned(to.name, caller.policy))
+	e.dep = dep
+	e.transport = budgethttp.NewTransport(wire{e}, (*chainbudget.Dependency)(dep))
+	return e
+}
+
+// call makes one call for the request that v is, and returns why it failed.
+func (e *edge) call(ctx context.Context, v *visit, lane int) error {
+	f := &frame{Context: ctx, lane: lane}
+	if e.rival != nil {
+		return e.rival.call(f, v)
+	}
+	if len(e.caller.faults) > 0 {
+		if bare, drops := e.caller.withoutSDK(e.cell.now()); bare {
+			header := make(http.Header, 1)
+			if !drops {
+				v.passBaggage(header)
+			}
+			return result(e.send(f, f, v, header))
+		}
+	}
+	req := e.template.WithContext(f)
+	req.Header = make(http.Header)
+	resp, err := e.transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests {
+		return nil
+	}
+	if denied := budgethttp.Denied(resp); denied != nil {
+		return denied
+	}
+	return failure(http.StatusBadGateway)
+}
+
+// passBaggage copies the baggage that the visit came with, as a hop does that knows nothing of the SDK.
+func (v *visit) passBaggage(to http.Header) {
+	if lines := v.request.Header[otelprop.HTTPBaggageHeader]; len(lines) > 0 {
+		to[otelprop.HTTPBaggageHeader] = lines
+	}
+}
+
+// result is what a caller without the SDK makes of an answer.
+func result(answer *visit, err error) error {
+	if err == nil && answer.status >= 500 {
+		err = failure(http.StatusBadGateway)
+	}
+	return err
+}
+
+// wire is what is below the SDK's transport.
+type wire struct{ *edge }
+
+// RoundTrip implements [http.RoundTripper].
+func (w wire) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	f := ctx.Value(frameKey{}).(*frame)
+	answer, err := w.send(ctx, f, f.Value(visitKey{}).(*visit), req.Header)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		StatusCode: answer.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: answer.sent, Body: http.NoBody, Request: req,
+	}, nil
+}
+
+// errRefused is that of a connection that nobody takes, errLost that of one that broke.
+var (
+	errRefused error = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	errLost          = errors.Join(io.ErrUnexpectedEOF, syscall.ECONNRESET)
+)
+
+// send makes one attempt. ctx is the attempt's, f the call's and from the request's that it is made for.
+func (e *edge) send(ctx context.Context, f *frame, from *visit, header http.Header) (*visit, error) {
+	c, n, now := e.cell, e.sends, e.cell.now()
+	defer c.publish()
+	e.sends++
+	f.attempts++
+	c.ledger.attempt(e, now, f.attempts > 1)
+	end := min(from.giveUp, attemptEnd(ctx, c, now))
+	arrives := now + c.network.draw(e.source.share(n, drawNetwork)) + e.source.blur(n, drawNetwork+1<<8)
+	for i := range e.to.faults {
+		switch fault := &e.to.faults[i]; {
+		case !fault.meets(now), fault.Share < 1 && e.source.share(n, drawFault+draws(i)<<8) >= fault.Share:
+		case fault.Kind == FaultCrash:
+			if !c.pass(arrives, end) {
+				return nil, ended(ctx)
+			}
+			return nil, errRefused
+		case fault.Kind == FaultCut && (fault.Caller == "" || fault.Caller == e.caller.name):
+			c.pass(min(end, now+int64(hangs)), end)
+			return nil, ended(ctx)
+		}
+	}
+	if !c.pass(arrives, end) {
+		return nil, ended(ctx)
+	}
+	answer := &visit{cell: c, to: e.to, client: ctx, lanes: from.lanes, lane: f.lane, giveUp: end}
+	answer.request = e.template
+	answer.request.Header = header.Clone()
+	handler := e.to.inner
+	if len(e.to.faults) > 0 && e.to.sdk != nil {
+		if bare, _ := e.to.withoutSDK(arrives); bare {
+			handler = e.to.bare
+		}
+	}
+	answer.serve(handler)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// ended is the error of an attempt that nobody answered.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return errLost
+}
+
+// pinned returns the profile for a dependency: the catalog's pin, or else the policy's.
+func (v *Variant) pinned(dependency string, p Policy) profiles.Name {
+	if d := v.catalog().Dependencies[dependency]; d != nil && d.Profile != "" {
+		return d.Profile
+	}
+	return p.profile()
+}
+
+func (v *Variant) catalog() *profiles.Catalog {
+	if v.Catalog == nil {
+		return profiles.Builtin()
+	}
+	return v.Catalog
+}
+
+func (v *Variant) policy(service string) Policy {
+	if p, ok := v.Except[service]; ok {
+		return p
+	}
+	return v.Policy
+}
+
+func (p *Policy) profile() profiles.Name {
+	if p.Profile == "" {
+		return profiles.ReadHeavy
+	}
+	return p.Profile
+}

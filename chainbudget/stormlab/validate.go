@@ -1,0 +1,305 @@
+package stormlab
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The bounds of a scenario.
+const (
+	maxServices  = 1000
+	maxIntervals = 10_000
+	maxCells     = 64
+	maxDuration  = 24 * time.Hour
+)
+
+// A finding is one thing wrong in a scenario: at names the value, as services[2].calls[0].to does.
+type finding struct{ at, what, fix string }
+
+// findings collects them.
+type findings []finding
+
+func (f *findings) add(at, what, fix string) { *f = append(*f, finding{at, what, fix}) }
+
+// need adds a finding unless ok.
+func (f *findings) need(ok bool, at, what, fix string) {
+	if !ok {
+		f.add(at, what, fix)
+	}
+}
+
+// Validate returns an error that lists everything wrong with s, or nil.
+func (s *Scenario) Validate() error {
+	var problems []error
+	for _, f := range s.check() {
+		problems = append(problems, fmt.Errorf("stormlab: %s: %s; %s", f.at, f.what, f.fix))
+	}
+	return errors.Join(problems...)
+}
+
+func (s *Scenario) check() (f findings) {
+	f.need(s.Duration >= time.Millisecond && s.Duration <= maxDuration, "duration", fmt.Sprintf("%v is out of range", s.Duration), "use 1ms to 24h")
+	f.need(s.Interval >= 0 && (s.Duration <= 0 || s.Duration/s.interval() < maxIntervals), "interval",
+		fmt.Sprintf("%v is out of range", s.Interval), fmt.Sprintf("use one of which the duration has at most %d", maxIntervals))
+	f.need(s.Cells >= 0 && s.Cells <= maxCells, "cells", fmt.Sprintf("%d is out of range", s.Cells), fmt.Sprintf("use 1 to %d", maxCells))
+	s.Network.check(&f, "network")
+	names := s.checkServices(&f)
+	s.checkCycles(&f)
+	s.checkTraffic(&f, names)
+	s.checkFaults(&f, names)
+	s.checkVariants(&f, names)
+	s.checkExpect(&f, names)
+	return f
+}
+
+// known reports a name that no service has.
+func (f *findings) known(names []string, name, at string) bool {
+	if slices.Contains(names, name) {
+		return true
+	}
+	f.add(at, fmt.Sprintf("%.48q is no service", name), "name one of "+listed(names))
+	return false
+}
+
+func listed(names []string) string {
+	const most = 12
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (s *Scenario) checkServices(f *findings) (names []string) {
+	f.need(len(s.Services) > 0, "services", "there is none", "describe at least one")
+	f.need(len(s.Services) <= maxServices, "services", fmt.Sprintf("%d of them", len(s.Services)), fmt.Sprintf("use at most %d", maxServices))
+	for i := range s.Services {
+		service := &s.Services[i]
+		at := fmt.Sprintf("services[%d]", i)
+		f.need(service.Name != "" && len(service.Name) <= 24 && strings.Trim(service.Name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == "", at+".name",
+			fmt.Sprintf("%.48q is no name of a service", service.Name), "use 1 to 24 of a-z, 0-9, - and _")
+		f.need(!slices.Contains(names, service.Name), at+".name", fmt.Sprintf("%.48q is there already", service.Name), "give each service another name")
+		names = append(names, service.Name)
+	}
+	for i := range s.Services {
+		service := &s.Services[i]
+		at := fmt.Sprintf("services[%d]", i)
+		service.Work.check(f, at+".work")
+		f.count(service.Workers, at+".workers")
+		f.count(service.Queue, at+".queue")
+		f.count(service.MaxInFlight, at+".max_in_flight")
+		f.need(service.Queue == 0 || service.Workers > 0, at+".queue", "nobody waits where there is no limit of workers", "set workers, or remove it")
+		f.share(service.Failure, at+".failure")
+		for k := range service.Calls {
+			call := &service.Calls[k]
+			at := fmt.Sprintf("%s.calls[%d]", at, k)
+			if f.known(names, call.To, at+".to") {
+				f.need(call.To != service.Name, at+".to", "a service calls itself", "call another one")
+			}
+			f.need(call.Times >= 0 && call.Times <= 1000, at+".times", fmt.Sprintf("%d is out of range", call.Times), "use 1 to 1000")
+			f.share(call.Share, at+".share")
+		}
+	}
+	return names
+}
+
+// checkCycles reports services that call each other in a circle: a request would never end.
+func (s *Scenario) checkCycles(f *findings) {
+	const (
+		unseen = iota
+		open
+		closed
+	)
+	state := make(map[string]int, len(s.Services))
+	index := make(map[string]int, len(s.Services))
+	for i := range s.Services {
+		index[s.Services[i].Name] = i
+	}
+	var path []string
+	var visit func(i int)
+	visit = func(i int) {
+		service := &s.Services[i]
+		state[service.Name] = open
+		path = append(path, service.Name)
+		for k := range service.Calls {
+			to := service.Calls[k].To
+			next, known := index[to]
+			if !known || to == service.Name {
+				continue
+			}
+			switch state[to] {
+			case unseen:
+				visit(next)
+			case open:
+				circle := append(slices.Clone(path[slices.Index(path, to):]), to)
+				f.add(fmt.Sprintf("services[%d].calls[%d].to", i, k), "the calls go in a circle: "+strings.Join(circle, " -> "), "remove one of them")
+			}
+		}
+		path = path[:len(path)-1]
+		state[service.Name] = closed
+	}
+	for i := range s.Services {
+		if state[s.Services[i].Name] == unseen {
+			visit(i)
+		}
+	}
+}
+
+func (s *Scenario) checkTraffic(f *findings, names []string) {
+	f.need(len(s.Traffic) > 0, "traffic", "there is none", "say where requests come in")
+	for i := range s.Traffic {
+		t := &s.Traffic[i]
+		at := fmt.Sprintf("traffic[%d]", i)
+		f.known(names, t.To, at+".to")
+		f.window(t.From, t.Until, at)
+		switch clients := t.Clients != 0 || t.Every != 0 || t.RetryEvery != 0; {
+		case clients && (t.Rate != 0 || t.Even):
+			f.add(at, "has a rate and clients", "keep one of them")
+		case clients:
+			f.need(t.Clients > 0 && t.Clients <= 1_000_000, at+".clients", fmt.Sprintf("%d is out of range", t.Clients), "use 1 to 1000000")
+			f.need(t.Every >= time.Millisecond, at+".every", fmt.Sprintf("%v is out of range", t.Every), "use at least 1ms")
+			f.need(t.RetryEvery == 0 || t.RetryEvery >= time.Millisecond, at+".retry_every", fmt.Sprintf("%v is out of range", t.RetryEvery), "use at least 1ms")
+		default:
+			f.need(t.Rate > 0 && t.Rate <= 1e6, at+".rate", fmt.Sprintf("%v is out of range", t.Rate), "use requests a second, up to 1000000")
+		}
+	}
+}
+
+func (s *Scenario) checkFaults(f *findings, names []string) {
+	for i := range s.Faults {
+		fault := &s.Faults[i]
+		at := fmt.Sprintf("faults[%d]", i)
+		f.need(slices.Contains(faultKinds, fault.Kind), at+".kind", fmt.Sprintf("%.48q is no fault", fault.Kind), "write one of "+listed(words(faultKinds)))
+		f.known(names, fault.Service, at+".service")
+		f.window(fault.From, fault.Until, at)
+		f.share(fault.Share, at+".share")
+		if fault.Caller != "" {
+			f.known(names, fault.Caller, at+".caller")
+			f.need(fault.Kind == FaultCut, at+".caller", "only a cut is between two services", "remove it")
+		}
+		f.need(fault.Status == 0 || fault.Kind == FaultError && fault.Status >= 400 && fault.Status <= 599, at+".status",
+			fmt.Sprintf("%d is out of range", fault.Status), "use 400 to 599, with kind error")
+		if fault.Kind == FaultSlow {
+			f.need(fault.Factor > 0 && fault.Factor <= 1e6, at+".factor", fmt.Sprintf("%v is out of range", fault.Factor), "say how many times as long it takes")
+		} else {
+			f.need(fault.Factor == 0, at+".factor", "only slow has a factor", "remove it")
+		}
+	}
+}
+
+func (s *Scenario) checkVariants(f *findings, names []string) {
+	f.need(len(s.Variants) > 0, "variants", "there is none", "say how the fleet retries, in one way or in several to compare")
+	var seen []string
+	for i := range s.Variants {
+		v := &s.Variants[i]
+		at := fmt.Sprintf("variants[%d]", i)
+		f.need(v.Name != "", at+".name", "is empty", "name it")
+		f.need(!slices.Contains(seen, v.Name), at+".name", fmt.Sprintf("%.48q is there already", v.Name), "give each variant another name")
+		seen = append(seen, v.Name)
+		v.check(f, &v.Policy, at+".policy")
+		for _, name := range sorted(v.Except) {
+			policy := v.Except[name]
+			f.known(names, name, at+".except."+name)
+			v.check(f, &policy, at+".except."+name)
+		}
+	}
+}
+
+func (v *Variant) check(f *findings, p *Policy, at string) {
+	f.need(slices.Contains(policyKinds, p.Kind), at+".kind", fmt.Sprintf("%.48q is no policy", p.Kind), "write one of "+listed(words(policyKinds[1:]))+", or leave it out for the SDK")
+	if p.Kind == PolicySDK {
+		profile, ok := v.catalog().Profiles[p.profile()]
+		f.need(ok, at+".profile", fmt.Sprintf("%.48q is no profile of the catalog", p.Profile), "name one that it has")
+		if ok {
+			f.need(!profile.Hedge.Enabled(), at+".profile", fmt.Sprintf("%.48q hedges, which the lab does not do", p.Profile), "use a profile without hedge")
+		}
+		f.need(p.Attempts == 0 && p.Timeout == 0 && p.Base == 0 && p.Cap == 0 && !p.Fixed && p.Budget == 0 && p.Ratio == 0 && p.Burst == 0, at,
+			"has settings of another policy", "write the SDK's settings into the catalog")
+		return
+	}
+	f.need(p.Profile == "", at+".profile", "only the SDK has profiles", "remove it")
+	f.need(p.Attempts >= 0 && p.Attempts <= 100, at+".attempts", fmt.Sprintf("%d is out of range", p.Attempts), "use 1 to 100")
+	f.need(p.Timeout >= 0 && p.Timeout <= maxDuration, at+".timeout", fmt.Sprintf("%v is out of range", p.Timeout), "use up to 24h")
+	f.need(p.Base >= 0 && p.Base <= maxDuration, at+".base", fmt.Sprintf("%v is out of range", p.Base), "use up to 24h")
+	f.need(p.Cap >= 0 && p.Cap <= maxDuration, at+".cap", fmt.Sprintf("%v is out of range", p.Cap), "use up to 24h")
+	f.need(p.Budget == 0 || p.Kind == PolicyDownOnly && p.Budget > 0 && p.Budget <= 99, at+".budget", fmt.Sprintf("%d is out of range", p.Budget), "use 1 to 99, with kind down_only")
+	f.need(p.Ratio == 0 || p.Kind == PolicyRatio && p.Ratio > 0 && p.Ratio <= 1, at+".ratio", fmt.Sprintf("%v is out of range", p.Ratio), "use a share above 0, with kind ratio")
+	f.need(p.Burst == 0 || p.Kind == PolicyRatio && p.Burst > 0 && p.Burst <= 1_000_000, at+".burst", fmt.Sprintf("%d is out of range", p.Burst), "use 1 to 1000000, with kind ratio")
+	f.need(p.Kind != PolicyDownOnly || p.Budget > 0, at+".budget", "is missing", "say how many retries a chain has")
+	f.need(p.Kind != PolicyRatio || p.Ratio > 0, at+".ratio", "is missing", "say what share of the calls may be retried")
+}
+
+func (s *Scenario) checkExpect(f *findings, names []string) {
+	for i := range s.Expect {
+		e := &s.Expect[i]
+		at := fmt.Sprintf("expect[%d]", i)
+		f.need(slices.Contains(metrics, e.Metric), at+".metric", fmt.Sprintf("%.48q is no metric", e.Metric), "write one of "+listed(words(metrics)))
+		switch e.Metric {
+		case MetricLoad:
+			f.known(names, e.Service, at+".service")
+		case MetricSuccess, MetricRetries:
+			if e.Service != "" {
+				f.known(names, e.Service, at+".service")
+			}
+		default:
+			f.need(e.Service == "", at+".service", "this metric is the whole fleet's", "remove it")
+		}
+		if e.Variant != "" {
+			f.need(slices.ContainsFunc(s.Variants, func(v Variant) bool { return v.Name == e.Variant }), at+".variant",
+				fmt.Sprintf("%.48q is no variant", e.Variant), "name one of the variants, or leave it out for each")
+		}
+		f.window(e.From, e.Until, at)
+		f.need(e.Min != nil || e.Max != nil, at, "has no bound", "set min, max or both")
+	}
+}
+
+func (f *findings) count(n int, at string) {
+	f.need(n >= 0 && n <= 1_000_000, at, fmt.Sprintf("%d is out of range", n), "use 0 to 1000000")
+}
+
+func (f *findings) share(v float64, at string) {
+	f.need(v >= 0 && v <= 1, at, fmt.Sprintf("%v is out of range", v), "use 0 to 1, or 0% to 100%")
+}
+
+func (f *findings) window(from, until time.Duration, at string) {
+	f.need(from >= 0, at+".from", fmt.Sprintf("%v is out of range", from), "use a time from the beginning")
+	f.need(until == 0 || until > from, at+".until", fmt.Sprintf("%v is not after %v", until, from), "let it end after it begins, or leave it out")
+}
+
+func (l Latency) check(f *findings, at string) {
+	forms := 0
+	for _, set := range []bool{l.Min != 0 || l.Max != 0, l.Mean != 0, l.P50 != 0 || l.P99 != 0} {
+		if set {
+			forms++
+		}
+	}
+	f.need(forms <= 1, at, "is more than one distribution", "use min and max, or mean, or p50 and p99")
+	f.need(l.Min >= 0 && l.Max >= l.Min && l.Max <= maxLatency, at, fmt.Sprintf("%v to %v is no range", l.Min, l.Max), "use min up to max, at most 1h")
+	f.need(l.Mean >= 0 && l.Mean <= maxLatency, at+".mean", fmt.Sprintf("%v is out of range", l.Mean), "use up to 1h")
+	f.need(l.P50 >= 0 && l.P99 >= l.P50 && l.P99 <= maxLatency && (l.P50 > 0 || l.P99 == 0), at, fmt.Sprintf("p50 %v and p99 %v are no distribution", l.P50, l.P99), "use p50 up to p99, at most 1h")
+}
+
+func words[S ~string](list []S) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = string(s)
+	}
+	return out
+}
+
+func sorted[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+var (
+	faultKinds  = []FaultKind{FaultError, FaultSlow, FaultHang, FaultCrash, FaultCut, FaultDropContext, FaultNoSDK, FaultNoBaggage}
+	policyKinds = []PolicyKind{PolicySDK, PolicyNone, PolicyNaive, PolicyRatio, PolicyDownOnly, PolicyChainStop, PolicyFinagle, PolicyGRPC, PolicyAWS}
+	metrics     = []Metric{MetricSuccess, MetricLoad, MetricRetries, MetricP50, MetricP95, MetricP99}
+)
