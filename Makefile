@@ -43,7 +43,8 @@ demo: ## Run the retry storm with and without the SDK on loopback servers, under
 .PHONY: watch
 watch: ## Run the retry storm over and over before the eyes of a real Prometheus, until Ctrl-C (WATCHFLAGS="-duration 30s")
 	@cd examples
-	go run ./storm/watch $(WATCHFLAGS)
+	go build -o ../.bin/watch ./storm/watch # go run would report an interrupt as an error
+	exec ../.bin/watch $(WATCHFLAGS)
 
 .PHONY: test
 test: modules $(CADDY) $(if $(NPM),$(NODE_PACKAGES)) ## Test every module with the race detector, then the allocation guards without it

@@ -48,7 +48,7 @@ var rows = []row{
 		},
 		{
 			title: "Failed attempts", width: 8, unit: "percentunit",
-			about:   "The share of attempts that the dependency failed. Canceled ones are none.",
+			about:   "The share of the attempts that ended which the dependency failed. Canceled ones are none.",
 			queries: []query{{"chainbudget:error_share:ratio_rate2m" + edge, nameOfEdge}},
 		},
 	}},

@@ -49,6 +49,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	interrupted := ctx
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	stage, err := newStage(ctx, end, dir, *rules)
@@ -56,17 +57,17 @@ func run(ctx context.Context, args []string, stdout io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stage.close()) }()
-	fmt.Fprint(stdout, stage.guide())
+	fmt.Fprint(stdout, stage.guide(ctx))
 	s.Watcher = stage
 	for round := 1; *rounds == 0 || round <= *rounds; round++ {
 		s.Seed = uint64(round)
 		err := play(ctx, s, dir, round, stdout)
-		if cause := context.Cause(ctx); cause == context.Canceled { // an interrupt
+		switch {
+		case interrupted.Err() != nil: // by Prometheus, too, which a terminal interrupts with us
 			return nil
-		} else if cause != nil {
-			return cause
-		}
-		if err != nil {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
 			return err
 		}
 	}
@@ -83,7 +84,7 @@ func play(ctx context.Context, s incident.Settings, dir string, round int, stdou
 			fmt.Fprintf(stdout, "round %d: %s after %.0f s\n", round, map[bool]string{true: "the fault begins", false: "the fault is over"}[fault], p.Elapsed.Seconds())
 		}
 	})
-	if err != nil {
+	if err != nil || !r.Complete {
 		return err
 	}
 	for _, side := range []*incident.Side{&r.Before, &r.After} {
@@ -94,7 +95,7 @@ func play(ctx context.Context, s incident.Settings, dir string, round int, stdou
 }
 
 // guide says where to look.
-func (s *stage) guide() string {
+func (s *stage) guide(ctx context.Context) string {
 	var b strings.Builder
 	query := url.Values{}
 	for i, expr := range []string{
@@ -109,7 +110,7 @@ func (s *stage) guide() string {
 		query.Set(name+"range_input", "3m")
 	}
 	fmt.Fprintf(&b, "Retries, latency, errors and amplification, by caller and callee:\n  %s/graph?%s\n", s.prometheus.URL, query.Encode())
-	fmt.Fprintf(&b, "Alerts:\n  %s/alerts\n", s.prometheus.URL)
+	fmt.Fprintf(&b, "Alerts:\n  %s\n", s.prometheus.alerts(ctx))
 	b.WriteString("Live pages:\n")
 	for _, t := range s.targets {
 		fmt.Fprintf(&b, "  %-6s %-6s %s   metrics: %s/metrics\n", t.run, t.service, t.server.URL, t.server.URL)

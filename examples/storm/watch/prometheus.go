@@ -101,22 +101,9 @@ func freeAddress() (string, error) {
 func (s *server) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	base := &http.Transport{}
-	defer base.CloseIdleConnections()
-	client := &http.Client{Transport: base}
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/-/ready", nil)
-		if err != nil {
-			return err
-		}
-		if resp, err := client.Do(req); err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
+	for !s.has(ctx, "/-/ready") {
 		select {
 		case <-s.exited:
 			return fmt.Errorf("it exited: %w", s.err)
@@ -125,6 +112,30 @@ func (s *server) ready(ctx context.Context) error {
 		case <-poll.C:
 		}
 	}
+	return nil
+}
+
+// has reports whether there is such a page.
+func (s *server) has(ctx context.Context, path string) bool {
+	base := &http.Transport{DisableKeepAlives: true}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
+	if err != nil {
+		return false
+	}
+	resp, err := base.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// alerts is the page with the alerts. Debian's Prometheus has the old pages only.
+func (s *server) alerts(ctx context.Context) string {
+	if old := "/classic/alerts"; s.has(ctx, old) {
+		return s.URL + old
+	}
+	return s.URL + "/alerts"
 }
 
 // close ends the process. Nothing that it would do while it shuts down is of use here.

@@ -66,6 +66,9 @@ func show(t *testing.T) (problems []string, stalled float64) {
 	for _, side := range []*incident.Side{&r.Before, &r.After} {
 		p.counts(side)
 	}
+	if share := p.number(`max(max_over_time(chainbudget:error_share:ratio_rate2m[5m]))`); share < 0.5 || share > 1 {
+		p.problem("the largest share of failures is %v, want at least half in the fault, and no more than there is", share)
+	}
 	fault, healed := s.began.Add(settings.Duration/4), s.began.Add(settings.Duration*5/8)
 	p.alerts(s.began, fault, healed)
 	p.dashboard(healed.Add(-time.Second))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -62,10 +63,10 @@ func TestRunRefuses(t *testing.T) {
 // An interrupt is how it usually ends: at once, and nothing stays.
 func TestInterrupt(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(t.Context()) // as signal.NotifyContext does
+	defer cancel(nil)
 	start := time.Now()
-	out := &seen{word: "waiting for the first scrape", then: cancel}
+	out := &seen{word: "waiting for the first scrape", then: func() { cancel(errors.New("interrupt signal received")) }}
 	if err := run(ctx, []string{"-rules", rulesFolder}, out); err != nil {
 		t.Errorf("interrupted: %v", err)
 	}
