@@ -117,14 +117,17 @@ func (p ask) alerts(began, fault, healed time.Time) {
 	}
 }
 
-// dashboard asks each expression of the dashboard as Grafana would: all can be evaluated, and what is at the top of the screen
-// shows both runs.
+// dashboard asks each expression of the dashboard as Grafana would: what has no condition shows something, and what is at the
+// top of the screen both runs.
 func (p ask) dashboard(at time.Time) {
 	for i, panel := range panels(p.t) {
 		for _, target := range panel.Targets {
 			runs := map[string]bool{}
 			for _, one := range p.samples(filledIn(target.Expr), at) {
 				runs[one.Metric["environment"]] = true
+			}
+			if len(runs) == 0 && !strings.Contains(target.Expr, " > ") {
+				p.problem("the panel %q shows nothing for %s", panel.Title, target.Expr)
 			}
 			if i < 3 && panel.Title != "Retries" && (!runs[incident.Before] || !runs[incident.After]) {
 				p.problem("the panel %q shows %v, want both runs", panel.Title, runs)
