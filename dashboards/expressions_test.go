@@ -73,6 +73,17 @@ func expressions(t *testing.T) (all []expression) {
 	if n := len(all) - before; n < 20 {
 		t.Fatalf("%d expressions found in the dashboard, it has more", n)
 	}
+	page, err := os.ReadFile("../docs/runbook.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before = len(all)
+	for _, m := range regexp.MustCompile("`([^`\n]*chainbudget_[^`\n]*)`").FindAllStringSubmatch(string(page), -1) {
+		all = append(all, expression{"docs/runbook.md", m[1]})
+	}
+	if n := len(all) - before; n < 10 {
+		t.Fatalf("%d expressions found in docs/runbook.md, it has more", n)
+	}
 	return all
 }
 

@@ -2,7 +2,6 @@ package profiles
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -420,51 +419,7 @@ func (s *situation) ceilings(throttled bool) string {
 }
 
 // outage says how many retries the budgets of the dependency and of the process let through when nothing succeeds any more.
-func (s *situation) outage() string {
-	text, ends := s.bucketInOutage()
-	a, b := s.profile.ProcessBudget, s.catalog.Chain.ProcessBudget
-	if a == 0 || b > 0 && b < a {
-		a = b
-	}
-	if ends || a == 0 {
-		return text
-	}
-	return text + fmt.Sprintf(", up to %d a minute", a)
-}
-
-// bucketInOutage is outage for the dependency's bucket, and whether the retries end.
-func (s *situation) bucketInOutage() (text string, ends bool) {
-	b := s.profile.Budget
-	n := s.callAttempts() - 1
-	switch {
-	case n == 0:
-		return "no retries", true
-	case !b.Enabled():
-		return fmt.Sprintf("%d for each call, so they go on", n), false
-	}
-	few := func(n int) (string, bool) { return fmt.Sprintf("at most %d, so they end", n), true }
-	switch b.Kind {
-	case BudgetQuota:
-		after, throttled := b.Burst/max(1, b.Cost), b.Burst/max(1, b.ThrottledCost) // a catalog made in code may say 0
-		if after != throttled {
-			return fmt.Sprintf("at most %d, %d where the answers ask for less load, so they end", after, throttled), true
-		}
-		return few(after)
-	case BudgetThrottle:
-		// The failure that leaves half of the tokens or less is not repeated.
-		return few(int(math.Ceil(float64(b.Burst)/2)) - 1)
-	case BudgetReserve:
-		text := ratioOf(b.Ratio, "requests")
-		if b.MinPerSecond > 0 {
-			text += fmt.Sprintf(" and %d a second", b.MinPerSecond)
-		}
-		return text + ", so they go on", false
-	}
-	if b.Fund == FundRequests {
-		return ratioOf(b.Ratio, "requests") + ", so they go on", false
-	}
-	return few(b.Burst)
-}
+func (s *situation) outage() string { return s.retries().String() }
 
 // ratioOf writes 10 % as what people count.
 func ratioOf(ratio float64, of string) string {

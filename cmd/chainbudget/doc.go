@@ -1,8 +1,10 @@
-// Command chainbudget checks, compares and explains catalogs of retry profiles, for reviewers and for CI.
+// Command chainbudget checks, compares and explains catalogs of retry profiles, for reviewers and for CI, and prints a runbook for
+// whoever is on call.
 //
 //	chainbudget catalog check retry-catalog.yaml
 //	chainbudget catalog diff main/retry-catalog.yaml retry-catalog.yaml
 //	chainbudget catalog explain payments --catalog retry-catalog.yaml
+//	chainbudget runbook retry-catalog.yaml
 //
 // It reads catalogs as the SDK does and changes nothing. Its exit status is 0 if all is well, 1 if a catalog has problems
 // (or, where that was asked for, warnings or differences), and 2 if the command was used wrongly or a path cannot be read.

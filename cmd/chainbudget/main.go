@@ -42,7 +42,7 @@ func run(args []string, stdout, stderr io.Writer) (exit int) {
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "chainbudget",
-		Short:         "Check, compare and explain catalogs of retry profiles",
+		Short:         "Check, compare and explain catalogs of retry profiles, and print a runbook",
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -56,7 +56,7 @@ func rootCommand() *cobra.Command {
 		RunE:  needsCommand,
 	}
 	catalog.AddCommand(checkCommand(), diffCommand(), explainCommand(), schemaCommand())
-	root.AddCommand(catalog)
+	root.AddCommand(catalog, runbookCommand())
 	return root
 }
 
