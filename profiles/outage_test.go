@@ -13,6 +13,8 @@ chain: {budget: 3, process_budget: 100}
 profiles:
   endless: {extends: read-heavy, budget: disabled}
   reserve: {extends: read-heavy, process_budget: 60, budget: {kind: reserve, ratio: 100%, ttl: 10s, min_per_second: 5}}
+  reserve-two: {extends: reserve, retry: {max_attempts: 2}}
+  roomy: {extends: endless, process_budget: 200}
   requests: {extends: read-heavy, budget: {fund: requests, ratio: 20%}}
   throttle: {extends: read-heavy, budget: {kind: throttle, ratio: 10%, burst: 10}}
   ten: {extends: endless, retry: {max_attempts: 10}}
@@ -36,6 +38,8 @@ overrides: {retries: disabled}
 		{"db", "endless", Outage{PerCall: 3, Share: 3, PerMinute: 100}, "3 for each call, so they go on, up to 100 a minute"},
 		{"db", "requests", Outage{PerCall: 3, Share: 0.2, PerMinute: 100}, "20 % of requests, so they go on, up to 100 a minute"},
 		{"db", "reserve", Outage{PerCall: 3, Share: 1, PerSecond: 5, PerMinute: 60}, "100 % of requests and 5 a second, so they go on, up to 60 a minute"},
+		{"db", "reserve-two", Outage{PerCall: 1, Share: 1, PerSecond: 5, PerMinute: 60}, "100 % of requests and 5 a second, so they go on, up to 60 a minute"},
+		{"db", "roomy", Outage{PerCall: 3, Share: 3, PerMinute: 100}, "3 for each call, so they go on, up to 100 a minute"},
 		{"db", "ten", Outage{PerCall: 3, Share: 3, PerMinute: 100}, "3 for each call, so they go on, up to 100 a minute"},
 		{"seen", "", Outage{PerCall: 9, Share: 9, PerMinute: 100}, "9 for each call, so they go on, up to 100 a minute"},
 		{"pinned", "ten", Outage{PerCall: 1, Share: 1, PerMinute: 100}, "1 for each call, so they go on, up to 100 a minute"},
