@@ -167,14 +167,14 @@ func (b *browser) look(width int64, scheme string) {
 	send(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 }
 
-// shoot takes a picture of the whole page.
-func (b *browser) shoot(name string) {
+// shoot takes a picture of the whole page, as wide as it is.
+func (b *browser) shoot(name string, width int64) {
 	b.t.Helper()
 	if *screens == "" {
 		return
 	}
 	picture := run(b, chromedp.FullScreenshot(100))
-	must(b.t, os.WriteFile(filepath.Join(*screens, name+".png"), picture, 0o644))
+	must(b.t, os.WriteFile(filepath.Join(*screens, fmt.Sprintf("%s-%d.png", name, width)), picture, 0o644))
 }
 
 // table reads the numbers of a table: by the first cell of the row and the head of the column.

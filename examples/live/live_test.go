@@ -1,7 +1,6 @@
 package live_test
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -87,7 +86,7 @@ func TestPage_in_a_browser_during_a_storm(t *testing.T) {
 			b.look(width, scheme)
 			b.do(chromedp.Navigate(address))
 			equal(t, "", b.sideways(), "wider than %d px", width)
-			b.shoot(fmt.Sprintf("page-%s-%d", scheme, width))
+			b.shoot("page-"+scheme, width)
 		}
 	}
 
@@ -169,7 +168,7 @@ func TestPage_controls(t *testing.T) {
 	holds(t, ask[bool](b, `document.getElementById("each-0-d").open`), "what was opened is open")
 	equal(t, 60, ask[int](b, `document.getElementById("dependencies-w").scrollLeft`), "the table's place")
 	equal(t, "payments", ask[string](b, `document.activeElement.textContent`), "the focus")
-	b.shoot("page-open-390")
+	b.shoot("page-open", 390)
 
 	b.do(chromedp.Click(chromedp.CSS("#pause")))
 	equal(t, "true", ask[string](b, `document.getElementById("pause").getAttribute("aria-pressed")`), "the button")
@@ -213,7 +212,7 @@ func TestSwitch_in_a_browser(t *testing.T) {
 	equal(t, "", b.sideways(), "wider than the window")
 	for _, scheme := range []string{"light", "dark"} {
 		b.look(390, scheme)
-		b.shoot("switch-" + scheme + "-390")
+		b.shoot("switch-"+scheme, 390)
 	}
 	retries := s.cart.Totals().Dependencies["payments"].Retries
 	for range 10 {

@@ -27,7 +27,7 @@
       legend.pageIconColor = ink;
       legend.pageIconInactiveColor = line;
       legend.inactiveColor = soft;
-      legend.itemWidth = 18;
+      legend.itemWidth = id.startsWith("chain") ? 18 : 30;
     }
     for (const axis of [...all(o.xAxis), ...all(o.yAxis)]) {
       axis.axisLabel = { ...axis.axisLabel, color: soft };
@@ -52,12 +52,20 @@
       x.name = "";
       all(o.tooltip)[0].formatter = (points) => tip(points);
     }
-    for (const series of all(o.series)) {
-      if (series.type === "line") series.lineStyle = { width: 2 };
+    // Lines differ in more than their colour: the chains' by their symbols, the others by their dashes.
+    const dashes = all(o.series).length > 2 ? ["dotted", "solid", "dashed"] : ["dashed", "solid"];
+    for (const [i, series] of all(o.series).entries()) {
+      if (series.type === "line") {
+        series.lineStyle = { width: 2 };
+        if (!id.startsWith("chain")) {
+          series.lineStyle.type = dashes[i % dashes.length];
+          series.symbol = "circle"; // an empty one is white in the legend, in the dark, too
+        }
+      }
       if (series.markArea) {
         series.markArea.silent = true;
         series.markArea.itemStyle = { color: colour("--fault") };
-        series.markArea.label = { color: soft, position: "insideTop" };
+        series.markArea.label = { color: soft, position: "top" };
       }
     }
     return o;

@@ -68,7 +68,7 @@ func TestReportNeedsNoNetwork(t *testing.T) {
 	if found, ok := absolute(text); ok {
 		t.Errorf("the report has an absolute address: %q", found)
 	}
-	if strings.Contains(text, "<link") || strings.Contains(text, "<script src") {
+	if strings.Contains(strings.Replace(text, `<link rel="icon" href="data:,">`, "", 1), "<link") || strings.Contains(text, "<script src") {
 		t.Error("the report loads a second file")
 	}
 	for _, bad := range []string{`<script src="https://x.example/a.js">`, `<a href='//x.example'>`, `import("https://x.example")`, `import 'https://x'`, `fetch("//x.example")`, `url(http://x)`, `img.src = "https://x"`, `@IMPORT "x.css"`, `import a from "https://x"`} {
