@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/chainbudget/chainbudget-go/adapters/budgethttp"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 )
 
@@ -72,9 +73,21 @@ func TestSwitchHandler_stops_calls_that_wait(t *testing.T) {
 	assert.EqualValues(t, 2, s.Totals().Dependencies["payments"].Retries, "it retries again")
 }
 
+// retries makes a call that fails, and reports whether it was retried.
+func (s *switched) retries(name string) bool {
+	s.t.Helper()
+	before := s.Totals().Dependencies[name]
+	s.call(name)
+	after := s.Totals().Dependencies[name]
+	disabled := after.Denied["disabled"] > before.Denied["disabled"]
+	assert.NotEqual(s.t, disabled, after.Retries > before.Retries, name)
+	return !disabled
+}
+
 // TestSwitchHandler_and_the_catalog: a reload does not undo a turn, and each side is named.
 func TestSwitchHandler_and_the_catalog(t *testing.T) {
 	s := newSwitched(t)
+	s.pause.Store("")
 	h := s.SwitchHandler()
 	reload := func(overrides string) {
 		before := s.Catalog().Generation
@@ -85,6 +98,8 @@ func TestSwitchHandler_and_the_catalog(t *testing.T) {
 	reload("chain: {budget: 4}\n")
 	value, from := retriesLine(t, s.SDK, "payments")
 	assert.Equal(t, "disabled", value, "a reload does not undo it")
+	assert.False(t, s.retries("payments"))
+	assert.True(t, s.retries("stock"))
 	assert.Contains(t, from, "switched in this process at ")
 	assert.Contains(t, from, "the catalog says enabled")
 	_, from = retriesLine(t, s.SDK, "stock")
@@ -95,6 +110,7 @@ func TestSwitchHandler_and_the_catalog(t *testing.T) {
 	value, from = retriesLine(t, s.SDK, "stock")
 	assert.Equal(t, "enabled", value)
 	assert.Contains(t, from, "the catalog says disabled")
+	assert.True(t, s.retries("stock"))
 	page := ask(s.DebugHandler(), "GET", "/").Body.String()
 	assert.Contains(t, wellFormed(t, page), "The catalog disables retries to stock, and this process has them enabled.")
 
@@ -106,8 +122,11 @@ func TestSwitchHandler_and_the_catalog(t *testing.T) {
 	assert.Equal(t, "enabled", value)
 
 	assert.Equal(t, http.StatusSeeOther, turn(h, "all", "disabled").Code)
-	_, err := s.Dependency("later", "patient")
+	later, err := s.Dependency("later", "patient")
 	require.NoError(t, err)
+	s.client["later"] = &http.Client{Transport: budgethttp.NewTransport(nil, later)}
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	assert.False(t, s.retries("later"))
 	value, _ = retriesLine(t, s.SDK, "later")
 	assert.Equal(t, "disabled", value, "all are those to come, too")
 }
@@ -129,7 +148,6 @@ func TestSwitchHandler_refuses(t *testing.T) {
 		"no_name":              {form, "retries=disabled", nil, 404},
 		"an_unknown_word":      {form, "dependency=payments&retries=off", nil, 400},
 		"no_word":              {form, "dependency=payments", nil, 400},
-		"a_query":              {form, "", nil, 400},
 		"plain_text":           {"text/plain", good, nil, 415},
 		"nothing_said":         {"", good, nil, 415},
 		"broken_json":          {object, good[:20], nil, 400},
@@ -146,6 +164,11 @@ func TestSwitchHandler_refuses(t *testing.T) {
 			assert.Equal(t, "enabled", value)
 		})
 	}
+	query := httptest.NewRequest(http.MethodPost, "/?dependency=payments&retries=disabled", nil)
+	query.Header.Set("Content-Type", form)
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, query)
+	assert.Equal(t, http.StatusBadRequest, answer.Code, "a link has no say")
 	assert.Equal(t, http.StatusMethodNotAllowed, ask(h, "PUT", "/").Code)
 	assert.Equal(t, http.StatusMethodNotAllowed, post(l.page, object, good).Code, "the page itself has no switch")
 }

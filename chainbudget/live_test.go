@@ -105,7 +105,12 @@ func TestDebugHandler_json_equals_totals(t *testing.T) {
 		Dependencies []struct {
 			Name, Profile, Owner string
 			Totals               map[string]any
-			Explain              []struct{ Key, Value, From string }
+			Owners               map[string]map[string]int64
+			Entries              map[string]struct {
+				Retries, Hedges int64
+				Denied          map[string]int64
+			}
+			Explain []struct{ Key, Value, From string }
 		}
 	}
 	require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &got))
@@ -117,7 +122,13 @@ func TestDebugHandler_json_equals_totals(t *testing.T) {
 		assert.Equal(t, name, got.Dependencies[i].Name)
 		equalNumbers(t, want.Dependencies[name], got.Dependencies[i].Totals)
 	}
-	assert.EqualValues(t, 3, want.Dependencies["payments"].Retries)
+	payments := want.Dependencies["payments"]
+	assert.EqualValues(t, 3, payments.Retries)
+	assert.Equal(t, map[string]map[string]int64{"payments": payments.Claims}, got.Dependencies[0].Owners)
+	require.Len(t, got.Dependencies[0].Entries, 1)
+	chains := got.Dependencies[0].Entries["checkout"]
+	assert.Equal(t, payments.Retries, chains.Retries)
+	assert.Equal(t, payments.Denied, chains.Denied)
 	assert.Equal(t, "team-ledger", got.Dependencies[0].Owner)
 	dep, err := l.Dependency("payments", "")
 	require.NoError(t, err)
@@ -306,6 +317,14 @@ func TestDebugHandler_history(t *testing.T) {
 		sdk.DebugHandler() // after the end it starts nothing
 		require.NoError(t, sdk.Close())
 	})
+}
+
+// TestDebugHandler_after_the_end shows what there was, and begins nothing: TestMain finds the goroutines that are left.
+func TestDebugHandler_after_the_end(t *testing.T) {
+	sdk, err := chainbudget.New("checkout")
+	require.NoError(t, err)
+	require.NoError(t, sdk.Close())
+	assert.Equal(t, http.StatusOK, ask(sdk.DebugHandler(), "GET", "/").Code)
 }
 
 // TestDebugHandler_under_traffic, with the race detector.
