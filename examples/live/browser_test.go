@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -198,15 +197,15 @@ func (b *browser) login() {
 	send(b, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Authorization": "Basic " + word}})
 }
 
-// sideways returns what is wider than the window, if the page scrolls sideways.
+// sideways returns how wide the page is and what makes it so, "" if it does not scroll sideways.
 func (b *browser) sideways() string {
 	b.t.Helper()
-	return strings.Join(ask[[]string](b, `(() => {
-		const width = document.documentElement.clientWidth;
-		if (document.documentElement.scrollWidth <= width) return [];
-		return [...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > width + 1 && !e.closest(".wide"))
-			.map((e) => e.tagName + "#" + e.id + "." + e.className);
-	})()`), " ")
+	return ask[string](b, `(() => {
+		const page = document.documentElement, width = page.clientWidth;
+		if (page.scrollWidth <= width) return "";
+		const wide = [...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > width + 1);
+		return page.scrollWidth + " px: " + wide.slice(0, 5).map((e) => e.tagName + "#" + e.id + "." + e.className).join(" ");
+	})()`)
 }
 
 func must(t *testing.T, err error) {
