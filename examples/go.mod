@@ -4,9 +4,11 @@ go 1.26.0
 
 require (
 	connectrpc.com/connect v1.21.1
+	connectrpc.com/connect/v2 v2.0.2
 	github.com/cenkalti/backoff/v7 v7.0.3
 	github.com/chainbudget/chainbudget-go v0.1.0
 	github.com/chainbudget/chainbudget-go/adapters/budgetconnect v0.1.0
+	github.com/chainbudget/chainbudget-go/adapters/budgetconnect2 v0.1.0
 	github.com/chainbudget/chainbudget-go/adapters/budgetgrpc v0.1.0
 	github.com/chromedp/cdproto v0.160.1
 	github.com/chromedp/chromedp v0.23.1
@@ -75,5 +77,6 @@ require (
 replace (
 	github.com/chainbudget/chainbudget-go => ..
 	github.com/chainbudget/chainbudget-go/adapters/budgetconnect => ../adapters/budgetconnect
+	github.com/chainbudget/chainbudget-go/adapters/budgetconnect2 => ../adapters/budgetconnect2
 	github.com/chainbudget/chainbudget-go/adapters/budgetgrpc => ../adapters/budgetgrpc
 )

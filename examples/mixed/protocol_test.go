@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"connectrpc.com/connect"
+	connect2 "connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connecthttp"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -21,6 +23,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/chainbudget/chainbudget-go/adapters/budgetconnect"
+	"github.com/chainbudget/chainbudget-go/adapters/budgetconnect2"
 	"github.com/chainbudget/chainbudget-go/adapters/budgetgrpc"
 	"github.com/chainbudget/chainbudget-go/adapters/budgethttp"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
@@ -42,11 +45,17 @@ type protocol struct {
 }
 
 var (
-	overHTTP    = protocol{"http", serveHTTP, dialHTTP}
-	overGRPC    = protocol{"grpc", serveGRPC, dialGRPC}
-	overConnect = protocol{"connect", serveConnect, dialConnect()}
-	connectGRPC = protocol{"connect_grpc", serveConnect, dialConnect(connect.WithGRPC())}
-	connectWeb  = protocol{"connect_grpcweb", serveConnect, dialConnect(connect.WithGRPCWeb())}
+	overHTTP     = protocol{"http", serveHTTP, dialHTTP}
+	overGRPC     = protocol{"grpc", serveGRPC, dialGRPC}
+	overConnect  = protocol{"connect", serveConnect, dialConnect()}
+	connectGRPC  = protocol{"connect_grpc", serveConnect, dialConnect(connect.WithGRPC())}
+	connectWeb   = protocol{"connect_grpcweb", serveConnect, dialConnect(connect.WithGRPCWeb())}
+	overConnect2 = protocol{"connect2", serveConnect2, dialConnect2()}
+	connect2GRPC = protocol{"connect2_grpc", serveConnect2, dialConnect2(connecthttp.WithGRPC())}
+	connect2Web  = protocol{"connect2_grpcweb", serveConnect2, dialConnect2(connecthttp.WithGRPCWeb())}
+	// One version of a library, asked by the other.
+	connectByConnect2 = protocol{"connect_asked_by_connect2", serveConnect, dialConnect2()}
+	connect2ByConnect = protocol{"connect2_asked_by_connect", serveConnect2, dialConnect()}
 	// The gRPC of one library, asked by the other's.
 	connectByGRPC = protocol{"connect_asked_by_grpc", serveConnect, dialGRPC}
 	grpcByConnect = protocol{"grpc_asked_by_connect", serveGRPC, dialConnect(connect.WithGRPC())}
@@ -198,11 +207,8 @@ func serveConnect(t *testing.T, d *door, sdk *chainbudget.SDK, entry bool, handl
 
 func dialConnect(options ...connect.ClientOption) func(*testing.T, string, *chainbudget.Dependency) ask {
 	return func(t *testing.T, address string, dep *chainbudget.Dependency) ask {
-		pool := &http.Transport{Protocols: new(http.Protocols)}
-		pool.Protocols.SetUnencryptedHTTP2(true)
-		t.Cleanup(pool.CloseIdleConnections)
 		interceptor := budgetconnect.NewClientInterceptor(dep, budgetconnect.Option{Idempotent: []string{"/mixed.Chain/*"}})
-		client := connect.NewClient[text, text](&http.Client{Transport: pool}, "http://"+address+procedure,
+		client := connect.NewClient[text, text](http2Client(t), "http://"+address+procedure,
 			append(options[:len(options):len(options)], connect.WithInterceptors(interceptor))...)
 		return func(ctx context.Context) error {
 			req := connect.NewRequest(new(text))
@@ -215,6 +221,45 @@ func dialConnect(options ...connect.ClientOption) func(*testing.T, string, *chai
 	}
 }
 
+func serveConnect2(t *testing.T, d *door, sdk *chainbudget.SDK, entry bool, handle ask) string {
+	server := connect2.NewServer(budgetconnect2.NewServerInterceptor(sdk, budgetconnect2.Option{Entry: entry}))
+	server.Register(connect2.Method{Spec: connect2.Spec{Procedure: procedure}, Handler: func(ctx context.Context, _ connect2.Spec, stream connect2.ServerStream) error {
+		req := new(text)
+		if err := stream.Receive(req); err != nil {
+			return err
+		}
+		if err := handle(ctx); err != nil {
+			return connect2.NewError(connect2.CodeUnavailable, "down").WithCause(err)
+		}
+		return stream.Send(req)
+	}})
+	mux := http.NewServeMux()
+	connecthttp.Mount(mux, server)
+	return listen(t, d, mux)
+}
+
+func dialConnect2(options ...connecthttp.Option) func(*testing.T, string, *chainbudget.Dependency) ask {
+	return func(t *testing.T, address string, dep *chainbudget.Dependency) ask {
+		interceptor := budgetconnect2.NewClientInterceptor(dep, budgetconnect2.Option{Idempotent: []string{"/mixed.Chain/*"}})
+		client := connect2.NewClient(connecthttp.NewTransport(http2Client(t), "http://"+address, options...), interceptor)
+		return func(ctx context.Context) error {
+			ctx, info := connect2.NewClientContext(ctx)
+			if tag := tagOf(ctx); tag != "" {
+				info.RequestHeader().Set(tagHeader, tag)
+			}
+			return client.CallUnary(ctx, connect2.Spec{Procedure: procedure}, new(text), new(text))
+		}
+	}
+}
+
+// http2Client speaks cleartext HTTP/2 until the test ends.
+func http2Client(t *testing.T) *http.Client {
+	pool := &http.Transport{Protocols: new(http.Protocols)}
+	pool.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(pool.CloseIdleConnections)
+	return &http.Client{Transport: pool}
+}
+
 // order is which protocol each hop of a chain speaks, the entry first.
 type order []protocol
 
@@ -222,6 +267,7 @@ var orders = []order{
 	{overHTTP, overGRPC, overConnect},
 	{overConnect, overGRPC, overHTTP},
 	{connectGRPC, overHTTP, connectWeb, grpcByConnect, connectByGRPC},
+	{overConnect2, connectByConnect2, connect2GRPC, overHTTP, connect2Web, connect2ByConnect},
 }
 
 func (o order) String() string {

@@ -37,7 +37,7 @@ const (
 	minSucceeded = 0.25 // a busy machine with the race detector lets attempts time out, too
 )
 
-var soakOrder = order{overHTTP, overGRPC, overConnect, overHTTP}
+var soakOrder = order{overHTTP, overGRPC, overConnect, overConnect2, overHTTP}
 
 // The breaker and the dependency's budget are there and count, but stand so low that a busy machine does not close them, and
 // there is no floor: what is tested is the chain's budget. A caller waits longer than its callee, so that a hang below leaves
@@ -53,12 +53,13 @@ profiles:
     budget: {ratio: 90%, burst: 100}
     breaker: {failure_ratio: 90%, open_for: 1s}
     availability_floor: 0%
-  hop3: {extends: soak}
-  hop2: {extends: soak, retry: {attempt_timeout: 500ms}}
-  hop1: {extends: soak, retry: {attempt_timeout: 750ms}}
+  hop4: {extends: soak}
+  hop3: {extends: soak, retry: {attempt_timeout: 400ms}}
+  hop2: {extends: soak, retry: {attempt_timeout: 600ms}}
+  hop1: {extends: soak, retry: {attempt_timeout: 800ms}}
 `
 
-// TestSoak sends requests down a chain of four protocols' hops as fast as the machine carries them, with every kind of fault
+// TestSoak sends requests down a chain of four protocols, five hops, as fast as the machine carries them, with every kind of fault
 // at every hop, and holds the budget against what each hop's listener saw. Short here; make soak takes five minutes, with more
 // requests at once.
 func TestSoak(t *testing.T) {
