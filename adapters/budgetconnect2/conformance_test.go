@@ -20,6 +20,7 @@ import (
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
 	"github.com/chainbudget/chainbudget-go/internal/rpctest"
+	"github.com/chainbudget/chainbudget-go/internal/sabotage"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 )
 
@@ -28,6 +29,7 @@ import (
 type shape struct {
 	protocol
 	streams bool
+	broken  sabotage.Sabotage // nothing, but in the tests of the suite itself
 }
 
 func TestConformance(t *testing.T) {
@@ -104,6 +106,7 @@ func (s shape) serve(t testing.TB, srv chainbudgettest.Server) (address string) 
 		interceptors = append(interceptors, outside(srv.Outside))
 	}
 	if srv.SDK != nil {
+		interceptors = append(interceptors, sabotagedServer(s.broken))
 		for range srv.Layers + 1 {
 			interceptors = append(interceptors, budgetconnect2.NewServerInterceptor(srv.SDK, budgetconnect2.Option{Entry: srv.Entry}))
 		}
@@ -219,6 +222,7 @@ func (s shape) dial(t testing.TB, l chainbudgettest.Link) chainbudgettest.Client
 			interceptors = append(interceptors, with(l.Dependency, budgetconnect2.Option{Idempotent: []string{readPrefix + "*", oncePrefix + "*"}}))
 		}
 	}
+	interceptors = append(interceptors, sabotaged(s.broken))
 	c := s.client(t, "http://"+l.Address, interceptors...)
 	return func(ctx context.Context, r chainbudgettest.Request) chainbudgettest.Answer {
 		prefix := readPrefix

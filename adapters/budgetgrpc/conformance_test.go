@@ -25,11 +25,15 @@ import (
 	"github.com/chainbudget/chainbudget-go/adapters/budgetgrpc"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
+	"github.com/chainbudget/chainbudget-go/internal/sabotage"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 )
 
 // shape is one of gRPC's kinds of call that can be repeated.
-type shape struct{ stream bool }
+type shape struct {
+	stream bool
+	broken sabotage.Sabotage // nothing, but in the tests of the suite itself
+}
 
 // adapter describes the package to the conformance suite.
 func (s shape) adapter() chainbudgettest.Adapter {
@@ -148,6 +152,9 @@ func (s shape) serve(t testing.TB, server chainbudgettest.Server) (address strin
 			return handle(srv, &streamOf{ServerStream: stream, ctx: seen(server, stream.Context())})
 		}),
 	}
+	if server.SDK != nil {
+		options = append(options, grpc.ChainUnaryInterceptor(sabotagedServer(s.broken)))
+	}
 	for range server.Layers + 1 {
 		options = append(options, budgetgrpc.ServerOptions(server.SDK, budgetgrpc.Option{Entry: server.Entry})...)
 	}
@@ -200,6 +207,7 @@ func (s shape) dial(t testing.TB, l chainbudgettest.Link) chainbudgettest.Client
 	for range l.Layers + 1 {
 		options = append(options, budgetgrpc.DialOptions(l.Dependency, readers)...)
 	}
+	options = append(options, grpc.WithChainUnaryInterceptor(sabotaged(s.broken)))
 	conn, err := grpc.NewClient("passthrough:///"+l.Address, options...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })

@@ -3,26 +3,24 @@ package budgethttp_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/chainbudget/chainbudget-go/chainbudget/chainbudgettest"
+	"github.com/chainbudget/chainbudget-go/internal/sabotage"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 )
 
-// sabotage breaks the package from outside, as a mistake in it would: around and inside the server side, above and below
+// broken breaks the package from outside, as a mistake in it would: around and inside the server side, above and below
 // the client side, or where there is neither.
-type sabotage struct {
+type broken struct {
 	outside, inside       handlerLayer
 	above, below, without transportLayer
 	noEntry               bool // the option is forgotten
@@ -262,9 +260,9 @@ func buffered(next http.Handler) http.Handler {
 }
 
 // sabotages has a saboteur for each case of the suite.
-func sabotages(release <-chan struct{}) map[string]sabotage {
+func sabotages(release <-chan struct{}) map[string]broken {
 	hide := gets(func(r *http.Request) *http.Request { return r.WithContext(valueless{r.Context()}) })
-	return map[string]sabotage{
+	return map[string]broken{
 		"callers_headers_untouched": {careless: true},
 		"headers_of_each_attempt":   {below: sends(func(r *http.Request) { r.Header.Add("X-Own", "2") })},
 		"no_headers":                {below: sends(onRequest(without(otelprop.HTTPRequestHeader)))},
@@ -420,7 +418,7 @@ func TestConformance_finds_every_sabotage(t *testing.T) {
 	defer close(release)
 	table := sabotages(release)
 	for _, c := range chainbudgettest.Cases() {
-		broken, ok := table[c.Name]
+		how, ok := table[c.Name]
 		if slices.Contains(c.Needs, chainbudgettest.ReturnsInTrailer) {
 			continue // HTTP has none to break
 		}
@@ -430,8 +428,8 @@ func TestConformance_finds_every_sabotage(t *testing.T) {
 		}
 		delete(table, c.Name)
 		p := http1
-		p.sabotage = broken
-		failure := attempted(t, c, p.adapter())
+		p.sabotage = how
+		failure := sabotage.Attempted(t, c, p.adapter())
 		if failure == "" {
 			t.Errorf("%s does not notice its sabotage", c.Name)
 		}
@@ -439,78 +437,5 @@ func TestConformance_finds_every_sabotage(t *testing.T) {
 	}
 	for name := range table {
 		t.Errorf("%s is sabotaged, and is no case", name)
-	}
-}
-
-// attempted runs a case and returns how it failed, "" if it did not.
-func attempted(t testing.TB, c chainbudgettest.Case, a chainbudgettest.Adapter) (failure string) {
-	r := &trial{TB: t}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer r.end()
-		c.Run(r, a)
-	}()
-	<-done
-	return r.failure()
-}
-
-// trial is a test that may fail.
-type trial struct {
-	testing.TB
-
-	mu       sync.Mutex
-	first    string
-	cleanups []func()
-}
-
-func (r *trial) Error(args ...any)                 { r.note(fmt.Sprint(args...)) }
-func (r *trial) Errorf(format string, args ...any) { r.note(fmt.Sprintf(format, args...)) }
-func (r *trial) Fail()                             { r.note("failed") }
-func (r *trial) Failed() bool                      { return r.failure() != "" }
-func (r *trial) Log(...any)                        {}
-func (r *trial) Logf(string, ...any)               {}
-
-func (r *trial) Fatal(args ...any) {
-	r.Error(args...)
-	runtime.Goexit()
-}
-
-func (r *trial) Fatalf(format string, args ...any) {
-	r.Errorf(format, args...)
-	runtime.Goexit()
-}
-
-func (r *trial) FailNow() {
-	r.Fail()
-	runtime.Goexit()
-}
-
-func (r *trial) note(failure string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.first == "" {
-		r.first = failure
-	}
-}
-
-// failure is the first that was reported, "" if there was none.
-func (r *trial) failure() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.first
-}
-
-func (r *trial) Cleanup(f func()) {
-	r.mu.Lock()
-	r.cleanups = append(r.cleanups, f)
-	r.mu.Unlock()
-}
-
-func (r *trial) end() {
-	for len(r.cleanups) > 0 {
-		last := r.cleanups[len(r.cleanups)-1]
-		r.cleanups = r.cleanups[:len(r.cleanups)-1]
-		last()
 	}
 }

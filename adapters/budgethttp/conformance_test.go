@@ -25,7 +25,7 @@ type protocol struct {
 	pool   func(*http.Transport)
 	lacks  map[chainbudgettest.Capability]string
 
-	sabotage sabotage // none, but in the tests of the suite itself
+	sabotage broken // none, but in the tests of the suite itself
 }
 
 var http1 = protocol{

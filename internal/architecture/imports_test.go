@@ -126,6 +126,11 @@ var allowed = map[string][]allowance{
 		{"chainbudget", "starts chains, serves and asks for dependencies"},
 		{"chainbudget/chainbudgettest", "makes SDKs for tests"},
 	},
+	"internal/sabotage": {
+		{"chainbudget/chainbudgettest", "the cases that it breaks adapters for"},
+		{"internal/member", "headers, whatever the protocol calls them"},
+		{"otelprop", "spoils the wire, and spells no name of its own"},
+	},
 	"internal/testnet": {
 		{"otelprop", "tampers with the return's header, and spells no name of its own"},
 	},
