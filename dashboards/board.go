@@ -11,7 +11,7 @@ import (
 var source = common.DataSourceRef{Type: cog.ToPtr("prometheus"), Uid: cog.ToPtr("${datasource}")}
 
 // board puts the panels onto one screen: retries, latency and errors beside each other, by caller and callee, and below them
-// what explains them. It is of the first schema, which every Grafana imports; the second one is for the newest only.
+// what explains them. It is of the classic schema, which every Grafana imports; the second one is for the newest only.
 //
 //lint:ignore SA1019 see above
 func board() *dashboard.DashboardBuilder {
