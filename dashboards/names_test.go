@@ -147,7 +147,10 @@ func check(t *testing.T, where string, expr parser.Expr, known map[string]labell
 	return inside
 }
 
-// checkValue looks up a word that a label is compared with, where docs/metrics.md lists all of them.
+// closed are the attributes of which docs/metrics.md lists all values.
+var closed = []string{"claim", "kind", "mode", "outcome", "source", "state"}
+
+// checkValue looks up a word that a label is compared with, where all of them are known.
 func checkValue(t *testing.T, where, label, value string) {
 	t.Helper()
 	short, ours := strings.CutPrefix(label, "chainbudget_")
@@ -161,7 +164,7 @@ func checkValue(t *testing.T, where, label, value string) {
 		return
 	}
 	for _, match := range attribute.FindAllStringSubmatch(document(t), -1) {
-		if match[1] == short && !strings.Contains(match[2], "`"+value+"`") {
+		if match[1] == short && slices.Contains(closed, short) && !strings.Contains(match[2], "`"+value+"`") {
 			t.Errorf("%s: %s is never %q", where, label, value)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -114,7 +115,7 @@ func TestEveryRuleIsTested(t *testing.T) {
 	}
 }
 
-// Who is woken by an alert gets a sentence, and where to read on.
+// Who is woken by an alert gets a sentence, and a page of this repository.
 func TestAlertsLeadSomewhere(t *testing.T) {
 	for _, r := range rules(t) {
 		if r.Alert == "" {
@@ -128,5 +129,15 @@ func TestAlertsLeadSomewhere(t *testing.T) {
 		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {
 			t.Errorf("%s has the severity %q", r.Alert, r.Labels["severity"])
 		}
+		checkLink(t, r.Alert, r.Annotations["runbook_url"])
+	}
+}
+
+// checkLink finds the file that a link to the repository leads to.
+func checkLink(t *testing.T, who, link string) {
+	t.Helper()
+	file, ours := strings.CutPrefix(link, "https://github.com/chainbudget/chainbudget-go/blob/main/")
+	if _, err := os.Stat(filepath.Join("..", file)); !ours || errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s leads to %s, which is no file of this repository", who, link)
 	}
 }
