@@ -1,5 +1,5 @@
 # Every target works from a fresh clone with Go, GNU make, bash and a C compiler (the race detector needs one); test
-# needs redis-server, nginx, haproxy, prometheus and chromium, too, and tests hops in other languages where node, npm and python3 are there.
+# needs redis-server, nginx, haproxy, prometheus, chromium and spin, too, and tests hops in other languages where node, npm and python3 are there.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -54,6 +54,10 @@ test: modules $(CADDY) $(if $(NPM),$(NODE_PACKAGES)) ## Test every module with t
 	fi
 	if ! command -v chromium >/dev/null; then
 		echo 'chromium is missing: examples/live opens the live page in it. Install it: apt-get install chromium, or brew install chromium' >&2
+		exit 1
+	fi
+	if ! command -v spin >/dev/null; then
+		echo 'spin is missing: internal/model checks the protocol of the purse with it. Install it: apt-get install spin, or brew install spin' >&2
 		exit 1
 	fi
 	# Debian has both in a folder that is not on everybody's PATH.
@@ -184,6 +188,10 @@ soak: ## Send requests with faults of every kind down a chain of HTTP, gRPC and 
 .PHONY: tables
 tables: ## Draw the published tables and random trees at full size and print them (make test: a fifth and a quarter of it)
 	@go test -vet=off $(TESTFLAGS) -timeout 60m -v -run '^Test(T[0-9]|I1_)' ./internal/tables ./internal/trees -args -full | grep --line-buffered -v '^ *=== '
+
+.PHONY: model
+model: ## Search every state of the purse's protocol in every configuration of internal/model, and find each seeded bug
+	@go test -vet=off $(TESTFLAGS) -timeout 60m -v ./internal/model -args -full | grep --line-buffered -v '^ *=== '
 
 .PHONY: mutants
 mutants: ## Break each guarded invariant in a copy and demand that its test goes red
