@@ -4,9 +4,11 @@ go 1.26.0
 
 require (
 	connectrpc.com/connect v1.21.1
+	connectrpc.com/connect/v2 v2.0.2
 	github.com/cenkalti/backoff/v7 v7.0.3
 	github.com/chainbudget/chainbudget-go v0.1.0
 	github.com/chainbudget/chainbudget-go/adapters/budgetconnect v0.1.0
+	github.com/chainbudget/chainbudget-go/adapters/budgetconnect2 v0.1.0
 	github.com/chainbudget/chainbudget-go/adapters/budgetgrpc v0.1.0
 	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.4
@@ -45,3 +47,5 @@ replace github.com/chainbudget/chainbudget-go => ..
 replace github.com/chainbudget/chainbudget-go/adapters/budgetgrpc => ../adapters/budgetgrpc
 
 replace github.com/chainbudget/chainbudget-go/adapters/budgetconnect => ../adapters/budgetconnect
+
+replace github.com/chainbudget/chainbudget-go/adapters/budgetconnect2 => ../adapters/budgetconnect2

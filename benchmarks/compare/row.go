@@ -52,7 +52,11 @@ var rows = []row{
 	{name: "  against no library", path: "grpc/first_attempt", peer: subject.Bare, allocs: none},
 	{name: "gRPC client and server, a full hop", path: "grpc/full_hop", peer: subject.Bare, allocs: none},
 	{name: "connect client, first attempt", path: "connect/first_attempt", peer: subject.Bare, allocs: none},
+	{name: "  against backoff and gobreaker by hand", path: "connect/first_attempt", peer: subject.ByHand, allocs: none},
 	{name: "connect client and handler, a full hop", path: "connect/full_hop", peer: subject.Bare, allocs: none},
+	{name: "connect v2 client, first attempt", path: "connect2/first_attempt", peer: subject.Bare, allocs: none},
+	{name: "  against backoff and gobreaker by hand", path: "connect2/first_attempt", peer: subject.ByHand, allocs: none},
+	{name: "connect v2 client and server, a full hop", path: "connect2/full_hop", peer: subject.Bare, allocs: none},
 }
 
 // result is what a row came to.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"connectrpc.com/connect"
+	"github.com/cenkalti/backoff/v7"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/chainbudget/chainbudget-go/adapters/budgetconnect"
@@ -21,7 +22,7 @@ type connectWay struct {
 }
 
 // connects are calls of a unary procedure that succeed at the first attempt, over net/http on the loopback
-// interface. No library of retries has an interceptor of connect to compare with.
+// interface. No library of retries has an interceptor of connect to compare with, so that people put one together.
 func connects() []Subject {
 	const client, hop = "connect/first_attempt", "connect/full_hop"
 	sdk := func(s *stage) connectWay {
@@ -37,8 +38,19 @@ func connects() []Subject {
 		return w
 	}
 	bare := func(s *stage) connectWay { return connectWay{context: s.serverContext} }
+	byHand := func(s *stage) connectWay {
+		breaker := newGoBreaker[connect.AnyResponse]()
+		return connectWay{context: s.serverContext, client: connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+			return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+				guarded := func() (connect.AnyResponse, error) {
+					return breaker.Execute(func() (connect.AnyResponse, error) { return next(ctx, req) })
+				}
+				return backoff.Retry(ctx, guarded, backoff.WithBackOff(newBackOff()), backoff.WithMaxTries(3))
+			}
+		})}
+	}
 	return []Subject{
-		connected(client, SDK, sdk), connected(client, Bare, bare),
+		connected(client, SDK, sdk), connected(client, Bare, bare), connected(client, ByHand, byHand),
 		connected(hop, SDK, sdkHop), connected(hop, Bare, bare),
 	}
 }
@@ -61,13 +73,19 @@ func connected(path, who string, way func(*stage) connectWay) Subject {
 
 // connectClient starts a server and returns a client of it, until the stage ends.
 func (s *stage) connectClient(w connectWay) *connect.Client[emptypb.Empty, emptypb.Empty] {
+	client := s.loopback(connect.NewUnaryHandler(emptyMethod, func(_ context.Context, req *connect.Request[emptypb.Empty]) (*connect.Response[emptypb.Empty], error) {
+		return connect.NewResponse(req.Msg), nil
+	}, connect.WithInterceptors(w.handler)))
+	return connect.NewClient[emptypb.Empty, emptypb.Empty](client, "http://payments"+emptyMethod, connect.WithInterceptors(w.client))
+}
+
+// loopback serves a handler and returns a client whose requests all go there, until the stage ends.
+func (s *stage) loopback(h http.Handler) *http.Client {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // net/http's server cancels requests over connections that are none
 	if err != nil {
 		panic(err)
 	}
-	server := &http.Server{Handler: connect.NewUnaryHandler(emptyMethod, func(_ context.Context, req *connect.Request[emptypb.Empty]) (*connect.Response[emptypb.Empty], error) {
-		return connect.NewResponse(req.Msg), nil
-	}, connect.WithInterceptors(w.handler))}
+	server := &http.Server{Handler: h}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	pool := &http.Transport{
@@ -83,5 +101,5 @@ func (s *stage) connectClient(w connectWay) *connect.Client[emptypb.Empty, empty
 			panic(err)
 		}
 	})
-	return connect.NewClient[emptypb.Empty, emptypb.Empty](&http.Client{Transport: pool}, "http://payments"+emptyMethod, connect.WithInterceptors(w.client))
+	return &http.Client{Transport: pool}
 }

@@ -60,7 +60,7 @@ func (s *stage) atEnd(end func()) { s.ends = append(s.ends, end) }
 
 // All returns every subject. Those with one path come one after the other, SDK first.
 func All() []Subject {
-	return slices.Concat(transports(), retries(), uploads(), refusals(), handlers(), hops(), functions(), decisions(), rpcs(), connects())
+	return slices.Concat(transports(), retries(), uploads(), refusals(), handlers(), hops(), functions(), decisions(), rpcs(), connects(), connects2())
 }
 
 // Find returns the subject with this path and who.
