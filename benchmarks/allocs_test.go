@@ -72,6 +72,23 @@ func TestAllocsAreAQuarterOfOthers(t *testing.T) {
 	}
 }
 
+// Metrics add nothing to a call, whoever observes them. What a collection allocates is not the call's: the least of several
+// measurements has none in it.
+func TestAllocsOfMetricsAreNone(t *testing.T) {
+	const path = "transport/first_attempt/metrics"
+	least := func(who string) float64 {
+		n := math.Inf(1)
+		for range 5 {
+			allocs, _ := cost(t, path, who)
+			n = min(n, allocs)
+		}
+		return n
+	}
+	if with, without := least(subject.SDK), least(subject.NoMetrics); with > without {
+		t.Errorf("%v allocations with a provider that collects, %v without", with, without)
+	}
+}
+
 // A breaker is no reason to allocate.
 func TestAllocsOfABreakerAreNone(t *testing.T) {
 	with, _ := cost(t, "transport/first_attempt", subject.SDK)

@@ -32,6 +32,8 @@ var rows = []row{
 		allocs: none},
 	{name: "  with an attempt timeout", path: "transport/first_attempt/timeout", peer: subject.Failsafe, over: true,
 		ratio: 0.5, allocs: 10},
+	{name: "  with metrics, against without", path: "transport/first_attempt/metrics", peer: subject.NoMetrics, over: true,
+		ratio: 1.1, allocs: 5, share: 1},
 	{name: "client and handler, a full hop", path: "full_hop", peer: subject.OTelHTTP, over: true,
 		ratio: 0.12, allocs: none},
 	{name: "  with foreign baggage and timeouts", path: "full_hop/foreign_baggage", peer: subject.OTelHTTP, over: true,

@@ -21,6 +21,7 @@ import (
 
 	"github.com/chainbudget/chainbudget-go/adapters/budgethttp"
 	"github.com/chainbudget/chainbudget-go/chainbudget"
+	"github.com/chainbudget/chainbudget-go/internal/engine"
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
@@ -36,8 +37,9 @@ func (s *stage) bare() layer {
 }
 
 // sdk wraps with the SDK, in requests whose purse pays for the attempts.
-func (s *stage) sdk(profile profiles.Name) layer {
-	sdk := newSDK(catalog)
+func (s *stage) sdk(profile profiles.Name) layer { return s.sdkOf(newSDK(catalog), profile) }
+
+func (s *stage) sdkOf(sdk *engine.SDK, profile profiles.Name) layer {
 	dep := (*chainbudget.Dependency)(dependency(sdk, profile))
 	return layer{
 		wrap:    func(base http.RoundTripper) http.RoundTripper { return budgethttp.NewTransport(base, dep) },

@@ -10,6 +10,7 @@ const (
 	Bare          = "bare"
 	SDK           = "chainbudget"
 	NoBreaker     = "chainbudget_no_breaker"
+	NoMetrics     = "chainbudget_no_metrics"
 	Failsafe      = "failsafe"
 	RetryableHTTP = "retryablehttp"
 	OTelHTTP      = "otelhttp"

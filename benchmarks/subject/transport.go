@@ -39,6 +39,7 @@ func failsafeWith(limit time.Duration) func(*stage) layer {
 // transports are first attempts that succeed.
 func transports() []Subject {
 	const first, watched, limited = "transport/first_attempt", "transport/first_attempt/done_asked", "transport/first_attempt/timeout"
+	const metered = "transport/first_attempt/metrics"
 	return []Subject{
 		client(first, SDK, false, sdk("plain")),
 		client(first, NoBreaker, false, sdk("no-breaker")),
@@ -55,6 +56,10 @@ func transports() []Subject {
 		client(limited, SDK, false, sdk("limited")),
 		client(limited, Bare, false, bare),
 		client(limited, Failsafe, false, failsafeWith(limit)),
+
+		client(metered, SDK, false, func(s *stage) layer { return s.metered("plain") }),
+		client(metered, NoMetrics, false, sdk("plain")),
+		client(metered, Bare, false, bare),
 	}
 }
 

@@ -358,7 +358,7 @@ func (c *Call) Done(now time.Time) {
 		counters.end(took)
 	}
 	if failed {
-		counters.claims.at(dep.sdk.label(r.Owner))[r.Claim].Add(1)
+		counters.claims.at(dep.ownerLabel(r.Owner))[r.Claim].Add(1)
 		c.charge()
 		if c.holdout {
 			counters.holdoutFailed.Add(1)

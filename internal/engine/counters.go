@@ -54,20 +54,20 @@ type (
 // profileCounters are the numbers of one dependency under one profile: what a call counts stays with the profile that it
 // really ran on.
 type profileCounters struct {
+	// What every call adds to comes first, so that it is one line of a processor's cache. ended counts the attempts that
+	// ended within each bound and not within the one before, time their nanoseconds.
+	calls, attempts, time atomic.Int64
+	ended                 [len(timeBounds) + 1]atomic.Int64
+
+	repeated, prevented             atomic.Int64
+	lent, home                      atomic.Int64
+	holdout                         atomic.Int64 // when they go out
+	holdoutSucceeded, holdoutFailed atomic.Int64
+	wouldDeny                       [reasonCount]atomic.Int64
+	entries                         byLabel[entryCounters]
+	claims                          byLabel[claimCounters] // by owner
+
 	profile string
-
-	calls, attempts, repeated atomic.Int64
-	// ended counts the attempts that ended within each bound and not within the one before, time their nanoseconds.
-	ended [len(timeBounds) + 1]atomic.Int64
-	time  atomic.Int64
-
-	prevented              atomic.Int64
-	lent, home             atomic.Int64
-	holdoutSucceeded       atomic.Int64
-	holdout, holdoutFailed atomic.Int64 // holdout when they go out
-	wouldDeny              [reasonCount]atomic.Int64
-	entries                byLabel[entryCounters]
-	claims                 byLabel[claimCounters] // by owner
 }
 
 // timeBounds are the bounds of the attempts' times.

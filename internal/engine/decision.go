@@ -458,8 +458,14 @@ var prevents = [reasonCount]bool{
 }
 
 // entryCounters are the numbers of the call's profile for chains of its request's entry.
-func (c *Call) entryCounters() *entryCounters {
-	return c.policy.counters.entries.at(c.dep.sdk.label(c.in.entry))
+func (c *Call) entryCounters() *entryCounters { return c.policy.entryCounters(c.in.entry) }
+
+func (p *Policy) entryCounters(entry string) *entryCounters {
+	sdk, all := p.generation.sdk, &p.counters.entries
+	if entry == sdk.entrySlug { // the usual case
+		return &all.own
+	}
+	return all.at(sdk.label(entry))
 }
 
 // pace is how long the caller had better wait before it asks again: what the callee asked for, or the backoff that the

@@ -38,6 +38,7 @@ type Dependency struct {
 	operations operations
 	floor      floor
 	counters   dependencyCounters
+	known      atomic.Pointer[label] // for slug; nil = it was not used yet
 	tally      atomic.Pointer[Tally] // what the fleet is told; nil = the SDK is not shared
 
 	shared  atomic.Pointer[string]                // the host that last answered over HTTP/2 without visible TLS
@@ -143,11 +144,11 @@ func (p *Policy) Refusal(ctx context.Context, in *Inbound, repeatable bool) *own
 		d.refused.Store(e)
 	}
 	p.counters.calls.Add(1)
-	entry := d.sdk.labels.own // of an orphan
+	entry := d.sdk.entrySlug // of an orphan
 	if in != nil {
-		entry = d.sdk.label(in.entry)
+		entry = in.entry
 	}
-	p.counters.entries.at(entry).denied[ownership.ReasonBreakerOpen].Add(1)
+	p.entryCounters(entry).denied[ownership.ReasonBreakerOpen].Add(1)
 	if repeatable {
 		p.prevented(p.profile.Retry.Attempts() - 1)
 	}

@@ -30,13 +30,16 @@ var (
 	nobody = &label{1, ""}
 )
 
+// ownLabel is the id of this service's own name.
+const ownLabel = 2
+
 // labelSlots is room for every label: others, nobody and the names.
 const labelSlots = maxLabels + 2
 
 // labels are the names that this process has used. The zero value is ready to use.
 type labels struct {
 	mu    sync.Mutex
-	names []*label // with ids from 2
+	names []*label // with ids from ownLabel
 	own   *label
 
 	// code are the dependencies that code names. A map in it is never written.
@@ -80,6 +83,24 @@ func (l *labels) declare(name string) {
 	l.code.Store(&names)
 }
 
+// label returns the label for the dependency's own name, which may be one whatever the catalog lists.
+func (d *Dependency) label() *label {
+	if known := d.known.Load(); known != nil {
+		return known
+	}
+	known := d.sdk.labels.intern(d.slug)
+	d.known.Store(known)
+	return known
+}
+
+// ownerLabel returns the label for the owner of a failure of d.
+func (d *Dependency) ownerLabel(slug string) *label {
+	if slug == d.slug {
+		return d.label()
+	}
+	return d.sdk.label(slug)
+}
+
 // label returns the label for a name from the wire. It takes a lock only when a declared name is used for the first time.
 func (s *SDK) label(slug string) *label {
 	switch slug {
@@ -120,7 +141,7 @@ func (l *labels) intern(name string) *label {
 	if len(l.names) == maxLabels {
 		return others
 	}
-	made := &label{uint8(2 + len(l.names)), name}
+	made := &label{uint8(ownLabel + len(l.names)), name}
 	l.names = append(l.names, made)
 	return made
 }
@@ -132,18 +153,26 @@ func (l *labels) all() []*label {
 	return append([]*label{others, nobody}, l.names...)
 }
 
-// byLabel keeps a T for each label, made when it is first needed. The zero value is ready to use.
+// byLabel keeps a T for each label, made when it is first needed. Most is counted under the service's own name: that T is at
+// hand. The zero value is ready to use.
 type byLabel[T any] struct {
+	own   T
 	slots atomic.Pointer[[labelSlots]atomic.Pointer[T]]
 }
 
 // at returns the T of a label.
 func (b *byLabel[T]) at(l *label) *T {
+	if l.id == ownLabel {
+		return &b.own
+	}
 	return made(&made(&b.slots)[l.id])
 }
 
 // look returns the T of a label, nil if there is none yet.
 func (b *byLabel[T]) look(l *label) *T {
+	if l.id == ownLabel {
+		return &b.own
+	}
 	if slots := b.slots.Load(); slots != nil {
 		return slots[l.id].Load()
 	}
@@ -152,6 +181,7 @@ func (b *byLabel[T]) look(l *label) *T {
 
 // each calls f with every T there is.
 func (b *byLabel[T]) each(f func(*T)) {
+	f(&b.own)
 	slots := b.slots.Load()
 	if slots == nil {
 		return
