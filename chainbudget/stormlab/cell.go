@@ -138,7 +138,7 @@ func (a *arrivals) next(n uint64) {
 	c.crew.start(at, func() {
 		defer c.running.Done()
 		a.next(n + 1)
-		c.request(a.to)
+		c.request(a.to, true)
 	})
 }
 
@@ -156,7 +156,7 @@ func (c *cell) clients(t *Traffic, to *service, source stream, until int64) {
 			c.wait(at)
 			for !c.stop.Load() {
 				began, every := c.now(), t.Every
-				if !c.request(to) && t.RetryEvery > 0 {
+				if !c.request(to, false) && t.RetryEvery > 0 {
 					every = t.RetryEvery
 				}
 				next := max(began+int64(every), c.now()+1)
@@ -169,10 +169,11 @@ func (c *cell) clients(t *Traffic, to *service, source stream, until int64) {
 	}
 }
 
-// request makes one request from outside and reports whether it succeeded.
-func (c *cell) request(to *service) bool {
+// request makes one request from outside and reports whether it succeeded. expected says that it would have come at this time
+// whatever had happened before.
+func (c *cell) request(to *service, expected bool) bool {
 	began := c.now()
-	c.ledger.sent(to, began)
+	c.ledger.sent(to, began, expected)
 	v := &visit{cell: c, to: to, lanes: new(int), giveUp: math.MaxInt64, client: context.Background()}
 	handler := to.entry
 	if len(to.faults) > 0 && to.sdk != nil {

@@ -26,7 +26,7 @@ type window struct {
 	sent, good, failed int64
 	latency            *histogram // of the good; nil = there were none
 	services           []counts
-	sentTo             []int64 // from outside, by service
+	sentTo             []int64 // from outside, by service, without those of clients, which depend on what happened before
 	open               int64   // breakers that are not closed at its end
 	minted, lost       int64   // tokens, up to its end
 }
@@ -55,10 +55,12 @@ func (l *ledger) at(now int64) *window {
 	return &l.windows[min(int(now/l.interval), len(l.windows)-1)]
 }
 
-func (l *ledger) sent(to *service, now int64) {
+func (l *ledger) sent(to *service, now int64, expected bool) {
 	w := l.at(now)
 	w.sent++
-	w.sentTo[to.index]++
+	if expected {
+		w.sentTo[to.index]++
+	}
 }
 
 func (l *ledger) ended(ok bool, now, took int64) {

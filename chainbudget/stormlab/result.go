@@ -190,14 +190,34 @@ func (s *Scenario) sum(l *ledger, from, until time.Duration, visits [][]float64)
 			a, b := &t.services[k], &w.services[k]
 			a.arrivals, a.failed, a.rejected = a.arrivals+b.arrivals, a.failed+b.failed, a.rejected+b.rejected
 			a.attempts, a.retries = a.attempts+b.attempts, a.retries+b.retries
-			if w.sentTo[k] > 0 {
+			if sent := float64(w.sentTo[k]) + s.clientsOf(k, i); sent > 0 {
 				for to, n := range visits[k] {
-					t.expected[to] += float64(w.sentTo[k]) * n
+					t.expected[to] += sent * n
 				}
 			}
 		}
 	}
 	return t
+}
+
+// clientsOf returns how many requests clients would send to service k in interval i if none failed.
+func (s *Scenario) clientsOf(k, i int) (sent float64) {
+	from := time.Duration(i) * s.interval()
+	until := min(from+s.interval(), s.Duration)
+	for n := range s.Traffic {
+		t := &s.Traffic[n]
+		if t.Clients == 0 || t.To != s.Services[k].Name {
+			continue
+		}
+		end := until
+		if t.Until > 0 {
+			end = min(end, t.Until)
+		}
+		if during := end - max(from, t.From); during > 0 {
+			sent += float64(t.Clients) * float64(during) / float64(t.Every)
+		}
+	}
+	return sent
 }
 
 func (t *sums) success() float64 { return share(t.good, t.good+t.failed) }

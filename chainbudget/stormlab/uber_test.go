@@ -88,7 +88,7 @@ func loads(t testing.TB, r *stormlab.Result, variant string) map[string]float64 
 
 // T1b: the calls of each node of the published chain.
 func TestT1b_Uber_chain(t *testing.T) {
-	const requests = 20_000
+	const requests = 2_000
 	r := run(t, uber(t, requests))
 	for _, row := range []struct {
 		variant string

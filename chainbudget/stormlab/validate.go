@@ -17,12 +17,13 @@ const (
 )
 
 // A finding is one thing wrong in a scenario: at names the value, as services[2].calls[0].to does.
-type finding struct{ at, what, fix string }
+// It is of no use where what stands at rests cannot be read.
+type finding struct{ at, what, fix, rests string }
 
 // findings collects them.
 type findings []finding
 
-func (f *findings) add(at, what, fix string) { *f = append(*f, finding{at, what, fix}) }
+func (f *findings) add(at, what, fix string) { *f = append(*f, finding{at: at, what: what, fix: fix}) }
 
 // need adds a finding unless ok.
 func (f *findings) need(ok bool, at, what, fix string) {
@@ -42,7 +43,7 @@ func (s *Scenario) Validate() error {
 
 func (s *Scenario) check() (f findings) {
 	f.need(s.Duration >= time.Millisecond && s.Duration <= maxDuration, "duration", fmt.Sprintf("%v is out of range", s.Duration), "use 1ms to 24h")
-	f.need(s.Interval >= 0 && (s.Duration <= 0 || s.Duration/s.interval() < maxIntervals), "interval",
+	f.need(s.Interval >= 0 && (s.Duration <= 0 || s.Duration > maxDuration || s.Duration/s.interval() < maxIntervals), "interval",
 		fmt.Sprintf("%v is out of range", s.Interval), fmt.Sprintf("use one of which the duration has at most %d", maxIntervals))
 	f.need(s.Cells >= 0 && s.Cells <= maxCells, "cells", fmt.Sprintf("%d is out of range", s.Cells), fmt.Sprintf("use 1 to %d", maxCells))
 	s.Network.check(&f, "network")
@@ -60,7 +61,7 @@ func (f *findings) known(names []string, name, at string) bool {
 	if slices.Contains(names, name) {
 		return true
 	}
-	f.add(at, fmt.Sprintf("%.48q is no service", name), "name one of "+listed(names))
+	*f = append(*f, finding{at: at, what: fmt.Sprintf("%.48q is no service", name), fix: "name one of " + listed(names), rests: "services"})
 	return false
 }
 

@@ -42,7 +42,7 @@ func run(args []string, stdout, stderr io.Writer) (exit int) {
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "chainbudget",
-		Short:         "Check, compare and explain catalogs of retry profiles, and print a runbook",
+		Short:         "Check, compare and explain catalogs of retry profiles, print a runbook, and try them in a storm",
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -56,7 +56,7 @@ func rootCommand() *cobra.Command {
 		RunE:  needsCommand,
 	}
 	catalog.AddCommand(checkCommand(), diffCommand(), explainCommand(), schemaCommand())
-	root.AddCommand(catalog, runbookCommand())
+	root.AddCommand(catalog, runbookCommand(), stormCommand())
 	return root
 }
 

@@ -83,6 +83,7 @@ var allowed = map[string][]allowance{
 		{"internal/engine", "makes SDKs whose draws are repeatable, and asks how long an attempt may take"},
 		{"otelprop", "hands baggage on as a hop without the SDK does"},
 		{"profiles", "the catalogs that are compared"},
+		{"go.yaml.in/yaml/v3", "scenarios are YAML; nodes give each problem its line"},
 	},
 
 	"adapters/budgethttp": {

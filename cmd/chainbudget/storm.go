@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+
+	"github.com/chainbudget/chainbudget-go/chainbudget/stormlab"
+	"github.com/chainbudget/chainbudget-go/profiles"
+	"github.com/spf13/cobra"
+)
+
+func stormCommand() *cobra.Command {
+	storm := &cobra.Command{
+		Use:   "storm",
+		Short: "See what a fleet's retries do when something fails, in virtual time",
+		Args:  cobra.NoArgs,
+		RunE:  needsCommand,
+	}
+	storm.AddCommand(stormRunCommand(), stormListCommand(), stormShowCommand())
+	return storm
+}
+
+func stormRunCommand() *cobra.Command {
+	var (
+		catalogs []string
+		seed     uint64
+	)
+	c := &cobra.Command{
+		Use:   "run SCENARIO",
+		Short: "Run a scenario and compare its variants",
+		Long: `SCENARIO is a file, or the name of a scenario of the library (see "storm list").
+
+Runs the services, the traffic and the faults that SCENARIO describes, once for each of its variants, and prints what came of
+them side by side. What retries is the SDK itself, or what another system does; time is virtual. The same scenario with the
+same seed gives the same numbers on every machine.
+
+With --catalog the scenario's variants are replaced by the SDK on each of the catalogs named. Thresholds that name one of the
+scenario's own variants are left out then.
+
+An interrupt ends the run; what had happened by then is printed.
+
+Exit status: 0 if every threshold of the scenario is kept; 1 if one is missed, or the scenario has problems; 2 if it cannot be
+read, or the run was interrupted.`,
+		Example: `  chainbudget storm run metastable
+  chainbudget storm run ledger-down.yaml --catalog main/retry-catalog.yaml --catalog retry-catalog.yaml
+  chainbudget storm run ledger-down.yaml --format json > result.json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("storm run: %d arguments: name one scenario", len(args))
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+			return completeScenario(begun)
+		},
+	}
+	c.Flags().StringArrayVar(&catalogs, "catalog", nil, "compare the SDK on these catalogs, each a file or a folder")
+	c.Flags().Uint64Var(&seed, "seed", 0, "in place of the scenario's")
+	format := addFormat(c, "how the result is printed", "text", "json")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		scenario, err := loadScenario(c, args[0])
+		if err != nil {
+			return err
+		}
+		if c.Flags().Changed("seed") {
+			scenario.Seed = seed
+		}
+		if err := replaceCatalogs(c, scenario, catalogs); err != nil {
+			return err
+		}
+		result, err := runScenario(c, scenario)
+		if err != nil {
+			return err
+		}
+		out := c.OutOrStdout()
+		if format.value == "json" {
+			err = writeJSON(out, result)
+		} else {
+			err = writeResult(out, scenario, result)
+		}
+		switch {
+		case err != nil:
+			return err
+		case result.Partial:
+			return errors.New("storm run: interrupted: the result is what had happened by then")
+		case !result.Pass():
+			return errFindings
+		}
+		return nil
+	}
+	return c
+}
+
+// loadScenario prints the problems of a scenario that has any, which ends the command.
+func loadScenario(c *cobra.Command, path string) (*stormlab.Scenario, error) {
+	scenario, err := stormlab.LoadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if text, name := librarian(path); text != nil {
+			scenario, err = stormlab.Load(text, name)
+		} else if !strings.ContainsAny(path, "./\\") {
+			return nil, fmt.Errorf("%w; scenarios of the library are %s", err, strings.Join(libraryNames(), ", "))
+		}
+	}
+	if bad := (*profiles.CatalogError)(nil); errors.As(err, &bad) {
+		fmt.Fprintf(c.ErrOrStderr(), "%v\n", bad)
+		return nil, errFindings
+	}
+	return scenario, err
+}
+
+// replaceCatalogs makes one variant of each catalog, named by what tells their paths apart.
+func replaceCatalogs(c *cobra.Command, s *stormlab.Scenario, paths []string) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	s.Variants = nil
+	for _, path := range paths {
+		catalog, err := load(c, path)
+		if err != nil {
+			return err
+		}
+		s.Variants = append(s.Variants, stormlab.Variant{Name: filepath.ToSlash(filepath.Clean(path)), Catalog: catalog})
+	}
+	var kept []stormlab.Threshold
+	for _, e := range s.Expect {
+		if e.Variant == "" {
+			kept = append(kept, e)
+		}
+	}
+	s.Expect = kept
+	if err := s.Validate(); err != nil { // the same catalog twice, or one with a profile that the lab does not run
+		return fmt.Errorf("storm run: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return nil
+}
+
+// runScenario runs until the end or an interrupt.
+func runScenario(c *cobra.Command, s *stormlab.Scenario) (*stormlab.Result, error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	progress, end := newProgress(c.ErrOrStderr(), s.Name)
+	defer end()
+	if progress == nil {
+		fmt.Fprintf(c.ErrOrStderr(), "%s: running %s, %v of traffic each\n", s.Name, count(len(s.Variants), "variant", "variants"), s.Duration)
+	}
+	return s.Run(ctx, progress)
+}

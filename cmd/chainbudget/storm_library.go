@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/chainbudget/chainbudget-go/chainbudget/stormlab"
+	"github.com/spf13/cobra"
+)
+
+// libraryNames are the names of the scenarios of the library.
+func libraryNames() []string {
+	files, err := fs.Glob(stormlab.Library(), "*.yaml")
+	if err != nil {
+		panic(err) // the pattern is a constant
+	}
+	for i, file := range files {
+		files[i] = strings.TrimSuffix(file, ".yaml")
+	}
+	return files
+}
+
+// librarian returns a scenario of the library as text, nil if there is none of that name.
+func librarian(name string) (text []byte, file string) {
+	file = name + ".yaml"
+	text, err := fs.ReadFile(stormlab.Library(), file)
+	if err != nil {
+		return nil, ""
+	}
+	return text, file
+}
+
+// completeScenario completes to files and to names of the library.
+func completeScenario(begun string) (names []string, d cobra.ShellCompDirective) {
+	for _, name := range libraryNames() {
+		if strings.HasPrefix(name, begun) {
+			names = append(names, name)
+		}
+	}
+	files, _ := filepath.Glob(begun + "*") // the error is a pattern that matches nothing
+	return append(names, files...), cobra.ShellCompDirectiveDefault
+}
+
+func stormListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the scenarios of the library",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			table := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			for _, name := range libraryNames() {
+				text, _ := librarian(name)
+				fmt.Fprintf(table, "%s\t%s\n", name, firstSentence(string(text)))
+			}
+			return table.Flush()
+		},
+	}
+}
+
+// firstSentence returns that of the remark on top of a file.
+func firstSentence(text string) string {
+	var words []string
+	for line := range strings.Lines(text) {
+		rest, remark := strings.CutPrefix(line, "#")
+		if !remark {
+			break
+		}
+		words = append(words, strings.Fields(rest)...)
+	}
+	for i, word := range words {
+		if strings.HasSuffix(word, ".") || strings.HasSuffix(word, ":") {
+			return strings.Join(words[:i], " ") + " " + strings.TrimRight(word, ".:")
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func stormShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show NAME",
+		Short: "Print a scenario of the library, to begin one's own with",
+		Example: `  chainbudget storm show grab-and-go > ours.yaml
+  chainbudget storm run ours.yaml`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("storm show: %d arguments: name one of %s", len(args), strings.Join(libraryNames(), ", "))
+			}
+			return nil
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return libraryNames(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			text, _ := librarian(args[0])
+			if text == nil {
+				return fmt.Errorf("storm show: %.64q is no scenario of the library: name one of %s", args[0], strings.Join(libraryNames(), ", "))
+			}
+			_, err := c.OutOrStdout().Write(text)
+			return err
+		},
+	}
+}

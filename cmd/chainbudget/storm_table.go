@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/chainbudget/chainbudget-go/chainbudget/stormlab"
+)
+
+// mostColumns is how many services the table of loads shows; those with the highest loads are shown.
+const mostColumns = 12
+
+// writeResult prints a result as tables: the fleet, the load of each service, and the thresholds.
+func writeResult(w io.Writer, s *stormlab.Scenario, r *stormlab.Result) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %v of traffic, seed %d", r.Name, s.Duration, r.Seed)
+	if r.Partial {
+		b.WriteString(", interrupted")
+	}
+	b.WriteString("\n\n")
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "variant\trequests\tsuccess\tretries/request\tp50\tp95\tp99")
+	for _, v := range r.Variants {
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", v.Name, v.Sent, percent(v.Success), number(perRequest(v.Retries, v.Sent)),
+			latency(v.P50), latency(v.P95), latency(v.P99))
+	}
+	table.Flush()
+	writeLoads(&b, r)
+	writeVerdicts(&b, r)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeLoads prints how many times its usual load each service had.
+func writeLoads(b *strings.Builder, r *stormlab.Result) {
+	if len(r.Variants) == 0 {
+		return
+	}
+	b.WriteString("\nload, as a multiple of what would come without a retry\n")
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	header := "service"
+	for _, v := range r.Variants {
+		header += "\t" + v.Name
+	}
+	fmt.Fprintln(table, header)
+	services := r.Variants[0].Services
+	for _, k := range highest(r) {
+		line := services[k].Name
+		for _, v := range r.Variants {
+			line += "\t" + number(v.Services[k].Load)
+		}
+		fmt.Fprintln(table, line)
+	}
+	table.Flush()
+	if more := len(services) - mostColumns; more > 0 {
+		fmt.Fprintf(b, "and %s with lower loads\n", count(more, "service", "services"))
+	}
+}
+
+// highest returns the places of the services with the highest loads, in the scenario's order.
+func highest(r *stormlab.Result) (places []int) {
+	peak := func(k int) (most float64) {
+		for _, v := range r.Variants {
+			most = max(most, v.Services[k].Load)
+		}
+		return most
+	}
+	for k := range r.Variants[0].Services {
+		above := 0
+		for other := range r.Variants[0].Services {
+			if peak(other) > peak(k) || peak(other) == peak(k) && other < k {
+				above++
+			}
+		}
+		if above < mostColumns {
+			places = append(places, k)
+		}
+	}
+	return places
+}
+
+func writeVerdicts(b *strings.Builder, r *stormlab.Result) {
+	if len(r.Verdicts) > 0 {
+		b.WriteString("\nthresholds\n")
+	}
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for _, v := range r.Verdicts {
+		word := "ok"
+		if !v.OK {
+			word = "MISSED"
+		}
+		what := string(v.Metric)
+		if v.Service != "" {
+			what += " of " + v.Service
+		}
+		show := shown(v.Metric)
+		bounds := ""
+		if v.Min != nil {
+			bounds = ", at least " + show(*v.Min)
+		}
+		if v.Max != nil {
+			bounds += ", at most " + show(*v.Max)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s%s\n", word, v.Variant, what, show(v.Measured), bounds)
+	}
+	table.Flush()
+}
+
+// shown returns how a metric's values are written.
+func shown(m stormlab.Metric) func(float64) string {
+	switch m {
+	case stormlab.MetricSuccess:
+		return percent
+	case stormlab.MetricLoad, stormlab.MetricRetries:
+		return number
+	}
+	return func(seconds float64) string { return latency(seconds * 1000) }
+}
+
+func perRequest(n, requests int64) float64 {
+	if requests == 0 {
+		return 0
+	}
+	return float64(n) / float64(requests)
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
+
+func percent(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + " %" }
+
+func latency(ms float64) string {
+	if ms >= 1000 {
+		return strconv.FormatFloat(ms/1000, 'f', 2, 64) + " s"
+	}
+	return strconv.FormatFloat(ms, 'f', 1, 64) + " ms"
+}

@@ -1,0 +1,128 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/chainbudget/chainbudget-go/chainbudget/stormlab"
+)
+
+const ledgerDown = `version: 1
+duration: 2s
+services:
+  - {name: shop, calls: [ledger]}
+  - {name: ledger, failure: 100%}
+traffic:
+  - {to: shop, rate: 50, even: true}
+variants:
+  - {name: before, policy: {kind: naive, attempts: 4}}
+  - {name: after}
+expect:
+  - {metric: load, service: ledger, variant: before, min: 4, max: 4}
+  - {metric: load, service: ledger, variant: after, max: 1.2}
+`
+
+func TestStormRun(t *testing.T) {
+	dir := folder(t, map[string]string{
+		"ledger-down.yaml": ledgerDown,
+		"strict.yaml":      ledgerDown + "  - {metric: success, min: 99%}\n",
+		"bad.yaml":         "version: 1\nduration: 2\n",
+		"old.yaml":         "version: 1\n", "new.yaml": "version: 1\noverrides: {retries: disabled}\n",
+	})
+	t.Run("table", func(t *testing.T) {
+		r := command(t, dir, "storm", "run", "ledger-down.yaml")
+		assert.Equal(t, 0, r.exit, r)
+		assert.Contains(t, r.stdout, "ledger-down: 2s of traffic, seed 0\n\nvariant  requests  success  retries/request  p50")
+		assert.Contains(t, r.stdout, "\nbefore   100       0.00 %   3.000 ")
+		assert.Regexp(t, `\nledger   4\.000   (0|1)\.\d+\n`, r.stdout)
+		assert.Contains(t, r.stdout, "\nok  before  load of ledger  4.000, at least 4.000, at most 4.000\n")
+		assert.Equal(t, "ledger-down: running 2 variants, 2s of traffic each\n", r.stderr)
+	})
+	t.Run("json_is_the_same_in_another_process", func(t *testing.T) {
+		r := command(t, dir, "storm", "run", "ledger-down.yaml", "--format", "json")
+		assert.Equal(t, 0, r.exit, r)
+		var result stormlab.Result
+		require.NoError(t, json.Unmarshal([]byte(r.stdout), &result))
+		require.Len(t, result.Variants, 2)
+		assert.EqualValues(t, 100, result.Variants[0].Sent)
+		assert.Equal(t, r.stdout, command(t, dir, "storm", "run", "ledger-down.yaml", "--format", "json").stdout)
+		assert.NotEqual(t, r.stdout, command(t, dir, "storm", "run", "ledger-down.yaml", "--format", "json", "--seed", "9").stdout)
+	})
+	t.Run("missed_threshold", func(t *testing.T) {
+		r := command(t, dir, "storm", "run", "strict.yaml")
+		assert.Equal(t, 1, r.exit, r)
+		assert.Contains(t, r.stdout, "\nMISSED  before  success         0.00 %, at least 99.00 %\n")
+	})
+	t.Run("problems_have_place_and_remedy", func(t *testing.T) {
+		r := command(t, dir, "storm", "run", "bad.yaml")
+		assert.Equal(t, 1, r.exit, r)
+		assert.Contains(t, r.stderr, "bad.yaml:2:11: duration: expected a duration")
+	})
+	t.Run("catalogs_side_by_side", func(t *testing.T) {
+		r := command(t, dir, "storm", "run", "ledger-down.yaml", "--catalog", "old.yaml", "--catalog", "new.yaml", "--format", "json")
+		assert.Equal(t, 0, r.exit, r)
+		var result stormlab.Result
+		require.NoError(t, json.Unmarshal([]byte(r.stdout), &result))
+		require.Len(t, result.Variants, 2)
+		assert.Equal(t, []string{"old.yaml", "new.yaml"}, []string{result.Variants[0].Name, result.Variants[1].Name})
+		assert.NotZero(t, result.Variants[0].Retries)
+		assert.Zero(t, result.Variants[1].Retries, "its switch")
+		assert.Empty(t, result.Verdicts, "they name variants that are not there")
+	})
+	t.Run("library", func(t *testing.T) {
+		assert.Contains(t, command(t, dir, "storm", "list").stdout, "\nuber-chain    The published chain of seven services")
+		shown := command(t, dir, "storm", "show", "uber-chain")
+		assert.Equal(t, 0, shown.exit)
+		_, err := stormlab.Load([]byte(shown.stdout), "shown.yaml")
+		assert.NoError(t, err)
+		assert.Equal(t, 2, command(t, dir, "storm", "show", "nope").exit)
+		r := command(t, dir, "storm", "run", "nope")
+		assert.Equal(t, 2, r.exit)
+		assert.Contains(t, r.stderr, "scenarios of the library are aws-quota, ")
+		assert.Equal(t, 0, command(t, dir, "storm", "run", "fetchers").exit)
+	})
+	t.Run("no_flag_of_tests", func(t *testing.T) {
+		assert.NotContains(t, command(t, dir, "storm", "run", "--help").stdout, "test.")
+	})
+}
+
+// An interrupt ends the run, and what had happened by then is printed.
+func TestStormRun_interrupted(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Log("an interrupt cannot be sent to another process there")
+		return
+	}
+	dir := folder(t, map[string]string{"long.yaml": `version: 1
+duration: 24h
+interval: 1m
+services: [{name: shop, calls: [ledger]}, {name: ledger}]
+traffic: [{to: shop, rate: 1000}]
+variants: [{name: sdk}]
+`})
+	cmd := exec.CommandContext(t.Context(), binary, "storm", "run", "long.yaml", "--format", "json")
+	var stdout bytes.Buffer
+	cmd.Dir, cmd.Stdout = dir, &stdout
+	stderr, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(stderr)
+	require.True(t, lines.Scan(), "it says when it begins")
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.True(t, lines.Scan())
+	assert.Contains(t, lines.Text(), "interrupted")
+	exit := (*exec.ExitError)(nil)
+	require.True(t, errors.As(cmd.Wait(), &exit))
+	assert.Equal(t, 2, exit.ExitCode())
+	var result stormlab.Result
+	require.NoError(t, json.Unmarshal(stdout.Bytes(), &result))
+	assert.True(t, result.Partial)
+}
