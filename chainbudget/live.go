@@ -12,8 +12,8 @@ import (
 // and HEAD at every path, changes nothing, and loads nothing from elsewhere. Mount it where only operators come, such as a
 // port of its own: it names routes, dependencies and callers. docs/live-page.md in the repository describes the JSON.
 //
-// The first call makes the SDK begin to sample its numbers once a second and to note retries and refusals, until [SDK.Close]: up to 1 MB, and
-// some 100 ns for each retry or refusal. Without a call nothing of that exists. The page of a nil or zero SDK says that there
+// The first call makes the SDK begin to sample its numbers once a second and to note retries and refusals, until [SDK.Close]: at most
+// 1 MB, and nothing for a first attempt. Without a call nothing of that exists. The page of a nil or zero SDK says that there
 // is none.
 func (s *SDK) DebugHandler() http.Handler { return livepage.New(s.engine(), false) }
 

@@ -319,6 +319,28 @@ func TestDebugHandler_history(t *testing.T) {
 	})
 }
 
+// TestDebugHandler_says_what_needs_attention first.
+func TestDebugHandler_says_what_needs_attention(t *testing.T) {
+	l := newLive(t, "version: 1\nchain: {process_budget: 1, mode: budget}\nprofiles: {quick: {extends: read-heavy, backoff: {base: 1ms, throttled_base: 1ms, cap: 1ms}, "+
+		"breaker: {min_requests: 2}, availability_floor: 90%, budget: {burst: 1}}}\n"+
+		"dependencies: {payments: {profile: quick, mode: enforce}, stock: {profile: quick}}\noverrides: {dependencies: {stock: {retries: disabled}}}\n")
+	before := wellFormed(t, ask(l.page, "GET", "/").Body.String())
+	assert.Contains(t, before, "Requests arrive in mode budget.")
+	assert.NotContains(t, before, "payments")
+	require.NoError(t, l.do("stock", 0))
+	for range 25 {
+		_ = l.do("payments", 1<<30)
+	}
+	text := wellFormed(t, ask(l.page, "GET", "/").Body.String())
+	for _, line := range []string{
+		"The retries of this minute are used up: 1 of 1 for the whole process.", "Calls to payments are made in mode enforce.",
+		"The breaker of payments is open.", "The retry budget of payments is used up.", "Retries to stock are disabled by the catalog.",
+		"Retries of the whole process in this minute: 1 of 1.",
+	} {
+		assert.Contains(t, text, line)
+	}
+}
+
 // TestDebugHandler_after_the_end shows what there was, and begins nothing: TestMain finds the goroutines that are left.
 func TestDebugHandler_after_the_end(t *testing.T) {
 	sdk, err := chainbudget.New("checkout")

@@ -93,6 +93,15 @@ func (p *pacer) take() (allowed, held bool) {
 	}
 }
 
+// reading returns how many retries count in this minute, and the limit; 0 = there is none.
+func (p *pacer) reading() (used, limit int64) {
+	p.sweep()
+	return max(0, p.used.Load()), p.limit.Load()
+}
+
+// ProcessBudget returns how many retries of the whole process count in this minute, and how many may; 0 = any number.
+func (s *SDK) ProcessBudget() (used, limit int64) { return s.process.reading() }
+
 // refund gives a reservation back whose retry does not go out.
 func (p *pacer) refund() { p.used.Add(-1) }
 

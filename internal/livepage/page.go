@@ -33,6 +33,9 @@ type Page struct {
 	Returned          int64                       `json:"returned"`
 	ClaimsSentByOwner map[string]map[string]int64 `json:"claims_sent_by_owner"`
 
+	// ProcessBudget is how many retries the whole process has made in this minute, of how many.
+	ProcessBudget ProcessBudget `json:"process_budget"`
+
 	Dependencies []Dependency `json:"dependencies"`
 	// DependenciesLeftOut are those with the fewest attempts, where there are too many.
 	DependenciesLeftOut int        `json:"dependencies_left_out"`
@@ -55,6 +58,12 @@ type Catalog struct {
 	Rejected        int64     `json:"rejected"`
 	Warnings        []string  `json:"warnings"`
 	WarningsLeftOut int       `json:"warnings_left_out"`
+}
+
+// ProcessBudget is a limit of retries in any 60 seconds.
+type ProcessBudget struct {
+	Used  int64 `json:"used"`
+	Limit int64 `json:"limit"` // 0 = there is none, and nothing is counted
 }
 
 // Dependency is one dependency.
@@ -204,6 +213,7 @@ func read(sdk *engine.SDK, ask question) *Page {
 	p.Totals = numbersOf(p.totals)
 	flow := sdk.Flow()
 	p.MintedBySource, p.Returned, p.ClaimsSentByOwner = flow.Minted, flow.Returned, flow.ClaimsSent
+	p.ProcessBudget.Used, p.ProcessBudget.Limit = sdk.ProcessBudget()
 	p.dependencies(sdk, ask.only)
 	p.edges(sdk, ask.only)
 	for i, m := range sdk.Mismatches() {

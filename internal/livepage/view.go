@@ -92,12 +92,18 @@ func (v *view) attend() {
 	if v.Mode != "enforce" && v.Service != "" {
 		say("Requests arrive in mode %s.", v.Mode)
 	}
+	if b := v.ProcessBudget; b.Limit > 0 && b.Used >= b.Limit {
+		say("The retries of this minute are used up: %d of %d for the whole process.", b.Used, b.Limit)
+	}
 	for i := range v.Dependencies {
 		d := &v.Dependencies[i]
 		if d.Retries.State == "disabled" {
 			say("Retries to %s are disabled by %s.", d.Name, d.Retries.Who())
 		} else if d.Retries.By == "runtime" && d.Retries.Catalog == "disabled" {
 			say("The catalog disables retries to %s, and this process has them enabled.", d.Name)
+		}
+		if d.Mode != v.Mode {
+			say("Calls to %s are made in mode %s.", d.Name, d.Mode)
 		}
 		if d.Breaker.State == "open" || d.Breaker.State == "half_open" {
 			say("The breaker of %s is %s.", d.Name, d.Breaker.State)
