@@ -236,6 +236,7 @@ func TestDebugHandler_is_bounded(t *testing.T) {
 	assert.Contains(t, answer, busy, "the busiest are shown")
 	assert.Less(t, len(answer), 1<<20)
 	one := ask(l.page, "GET", "/?dependency=dx").Body.String()
+	assert.Equal(t, 2, strings.Count(one, "<figure"), "its plots, once")
 	assert.Contains(t, one, "Effective settings of dx")
 }
 

@@ -188,6 +188,16 @@ func (d *Dependency) BudgetSize() float64 {
 	}
 }
 
+// BudgetSpent reports whether the dependency's bucket would refuse a retry now, after a failure that did not throttle.
+func (d *Dependency) BudgetSpent() bool {
+	p := d.policy.Load()
+	cost := int64(wholeToken)
+	if p.profile.Budget.Kind == profiles.BudgetQuota {
+		cost *= int64(p.profile.Budget.Cost)
+	}
+	return !p.bucket.has(cost)
+}
+
 // theBucket returns the bucket for such a budget, nil for none.
 func (d *Dependency) theBucket(s profiles.Budget, late bool) *bucket {
 	if !s.Enabled() {

@@ -270,3 +270,32 @@ func TestBucket_throttle_what_takes_a_token(t *testing.T) {
 		})
 	}
 }
+
+// TestBudgetSpent is what the gate would say: each kind has a rule of its own.
+func TestBudgetSpent(t *testing.T) {
+	for name, budget := range map[string]string{
+		"ratio":    "{burst: 2}",
+		"throttle": "{kind: throttle, ratio: 0.1, burst: 4}",
+		"quota":    "{kind: quota, burst: 10, cost: 5, throttled_cost: 10}",
+		"reserve":  "{kind: reserve, ratio: 0.2, min_per_second: 0, ttl: 10s}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			yaml := "  spent: {extends: plain, budget: " + budget + "}\n"
+			r := newRig(t, yaml, "spent", 9, can)
+			spent := 0
+			for range 12 {
+				b := r.dep.policy.Load().bucket
+				gate := !b.has(r.call.cost())
+				assert.Equal(t, gate, r.dep.BudgetSpent())
+				if gate {
+					spent++
+				}
+				if b.kind == profiles.BudgetThrottle {
+					b.charge(wholeToken)
+				}
+				b.take(r.call.cost())
+			}
+			assert.Positive(t, spent)
+		})
+	}
+}

@@ -54,7 +54,7 @@ func historyOf(h engine.History, ask question) History {
 	out.End, out.All = h.End.Add(-time.Duration(h.Seconds%w.step)*time.Second), seriesOf(h.All, h.Seconds, w)
 	for name, rates := range h.Dependencies {
 		if ask.only == "" || name == ask.only {
-			out.Dependencies[name] = seriesOf(rates, h.Seconds, w)
+			out.Dependencies[text(name)] = seriesOf(rates, h.Seconds, w)
 		}
 	}
 	return out

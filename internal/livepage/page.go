@@ -118,6 +118,7 @@ type Budget struct {
 	Kind   string  `json:"kind"` // none, or the budget's kind
 	Tokens float64 `json:"tokens"`
 	Size   float64 `json:"size"`
+	Spent  bool    `json:"spent"` // no retry could be paid now
 }
 
 // Floor is what first attempts came to lately.
@@ -196,7 +197,7 @@ func read(sdk *engine.SDK, ask question) *Page {
 	}
 	status := sdk.CatalogStatus()
 	g := status.Generation
-	p.Service, p.Since, p.Mode = text(sdk.Service()), sdk.Started(), g.Mode().String()
+	p.Service, p.Since, p.Mode = cmp.Or(text(sdk.Service()), "unknown"), sdk.Started(), g.Mode().String()
 	p.Catalog.Generation, p.Catalog.Digest, p.Catalog.Since = g.Number(), g.Digest(), g.Since()
 	p.Catalog.Source, p.Catalog.Rejected = text(g.Catalog().Source), status.Rejected
 	if status.Err != nil {
@@ -274,7 +275,7 @@ func dependency(d *engine.Dependency, totals engine.DependencyTotals) Dependency
 		v.Breaker.Successes, v.Breaker.Failures = b.Counts()
 	}
 	if profile.Budget.Enabled() {
-		v.Budget = Budget{Kind: profile.Budget.Kind.String(), Tokens: d.BudgetLevel(), Size: d.BudgetSize()}
+		v.Budget = Budget{Kind: profile.Budget.Kind.String(), Tokens: d.BudgetLevel(), Size: d.BudgetSize(), Spent: d.BudgetSpent()}
 	}
 	v.Floor.Succeeded, v.Floor.Attempts, v.Floor.Below = d.Availability()
 	v.Floor.Floor = profile.AvailabilityFloor

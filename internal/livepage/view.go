@@ -75,8 +75,11 @@ func newView(p *Page, ask question, switchable bool) *view {
 	for _, w := range windows {
 		v.Windows = append(v.Windows, choice{"last " + w.name, link("window", w.word, "dependency", ask.only), w == ask.window})
 	}
-	if ask.only == "" {
+	switch {
+	case ask.only == "":
 		v.Plots = plots("plot-all", p.Service, p.History.All, ask.window)
+	case len(p.Dependencies) == 1:
+		v.Plots = v.plotsOf(0)
 	}
 	v.attend()
 	v.tables()
@@ -111,7 +114,7 @@ func (v *view) attend() {
 		if d.Floor.Below {
 			say("%s answers fewer first attempts than its floor of %s.", d.Name, percent(d.Floor.Floor))
 		}
-		if d.Budget.Kind != "none" && d.Budget.Tokens < 1 {
+		if d.Budget.Spent {
 			say("The retry budget of %s is used up.", d.Name)
 		}
 	}
@@ -272,8 +275,15 @@ func (e Edge) Share() string {
 	return percent(e.Both / e.Failed)
 }
 
-// DetailsOf returns a dependency's plots.
+// DetailsOf returns the plots beside a dependency's settings, where they are not the page's own.
 func (v *view) DetailsOf(i int) []plot {
+	if v.Only != "" {
+		return nil
+	}
+	return v.plotsOf(i)
+}
+
+func (v *view) plotsOf(i int) []plot {
 	d := &v.Dependencies[i]
 	series, ok := v.History.Dependencies[d.Name]
 	if !ok {
