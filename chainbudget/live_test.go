@@ -236,7 +236,6 @@ func TestDebugHandler_is_bounded(t *testing.T) {
 	assert.Contains(t, answer, busy, "the busiest are shown")
 	assert.Less(t, len(answer), 1<<20)
 	one := ask(l.page, "GET", "/?dependency=dx").Body.String()
-	assert.Equal(t, 2, strings.Count(one, "<figure"), "its plots, once")
 	assert.Contains(t, one, "Effective settings of dx")
 }
 
@@ -307,6 +306,9 @@ func TestDebugHandler_history(t *testing.T) {
 		assert.Equal(t, []int64{0, 1, 2, 3, 4, 5, 6}, h.Dependencies["payments"].Attempts)
 		assert.Equal(t, []int64{0, 0, 0, 5, 0, 0, 0}, h.Dependencies["stock"].Attempts)
 		assert.Equal(t, []int64{15}, read("10m").All.Attempts, "only steps that are over")
+		assert.Equal(t, 6, strings.Count(ask(l.page, "GET", "/").Body.String(), "<polyline class=\"attempts")+
+			strings.Count(ask(l.page, "GET", "/").Body.String(), "<polyline class=\"retries"), "of all, and of each dependency")
+		assert.Equal(t, 2, strings.Count(ask(l.page, "GET", "/?dependency=stock").Body.String(), "<figure"), "its plots, once")
 		time.Sleep(20 * time.Minute)
 		h = read("10m")
 		assert.Len(t, h.All.Attempts, 120)
