@@ -232,6 +232,25 @@ var walk = []struct {
 		},
 	},
 	{
+		name: "a_catalog_that_overtakes_a_call", catalog: catalog("", twice, ""), answer: fine,
+		do: func(s *stage) {
+			var before atomic.Bool
+			s.callee.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if !before.Swap(true) {
+					s.write(strings.ReplaceAll(strings.ReplaceAll(catalog("", twice, ""), "  p:\n", "  q:\n"), "profile: p", "profile: q"))
+					s.inForce(2)
+				}
+				w.WriteHeader(http.StatusServiceUnavailable)
+			})
+			s.get()
+		},
+		want: readings{ // all of it with the profile that it began with
+			"tokens.minted{source=start}": 3, "calls@": 1, "attempts@": 2, "tokens.lent@": 2, "tokens.lost": 2, "attempt.failures@": 2,
+			"claims.received@claim=missing,owner=ledger": 2, "retries@kind=retry,entry=checkout": 1, "retries.by_hop{hop=0}": 1,
+			"denials@reason=max_attempts,entry=checkout": 1, "catalog.generation": 2,
+		},
+	},
+	{
 		name: "an_entry", catalog: catalog("budget: 2", twice, ""), answer: fine,
 		do:   func(s *stage) { s.arrive(nil, from("shop", "", 1), budgethttp.Entry()) },
 		want: readings{"requests{source=entry}": 1, "tokens.minted{source=entry}": 2},

@@ -96,7 +96,7 @@ var table = [Count]Instrument{
 	AttemptFailures: {Name: "chainbudget.attempt.failures", Unit: "{attempt}", Attributes: perProfile,
 		Moves: "Attempts that failed, each when it ends. A canceled one has not failed."},
 	AttemptWithin: {Name: "chainbudget.attempt.within", Unit: "{attempt}", Attributes: with(perProfile, otelprop.AttrWithin),
-		Moves: "Attempts that were answered or failed within le seconds, cumulative as a histogram's buckets; a canceled one counts nowhere. An answer that is a stream counts when it begins."},
+		Moves: "Attempts that were answered or failed within le seconds, cumulative as a histogram's buckets; a canceled one counts nowhere. Each counts when it ends; of an answer that is a stream, only the time until it began is taken."},
 	AttemptTime: {Name: "chainbudget.attempt.time", Unit: "s", Attributes: perProfile, float: true,
 		Moves: "The time that those attempts took, together."},
 	Retries: {Name: "chainbudget.retries", Unit: "{retry}", Attributes: with(perProfile, otelprop.AttrKind, otelprop.AttrEntry),
