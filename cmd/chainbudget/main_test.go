@@ -256,7 +256,7 @@ func TestUsage(t *testing.T) {
 		args []string
 		want string
 	}{
-		"nothing":            {nil, "chainbudget: say what to do: catalog, runbook\nhelp: chainbudget --help\n"},
+		"nothing":            {nil, "chainbudget: say what to do: catalog, runbook, storm\nhelp: chainbudget --help\n"},
 		"no_subcommand":      {[]string{"catalog"}, "chainbudget catalog: say what to do: check"},
 		"unknown_subcommand": {[]string{"catalog", "chek"}, `unknown command "chek" for "chainbudget catalog"`},
 		"no_path":            {[]string{"catalog", "check"}, "catalog check: there is no PATH: name a catalog file or a folder of them\nhelp: chainbudget catalog check --help\n"},
