@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/chainbudget/chainbudget-go/chainbudget/stormlab"
 	"github.com/chainbudget/chainbudget-go/profiles"
@@ -30,6 +31,7 @@ func stormRunCommand() *cobra.Command {
 	var (
 		catalogs []string
 		seed     uint64
+		duration time.Duration
 	)
 	c := &cobra.Command{
 		Use:   "run SCENARIO",
@@ -62,6 +64,7 @@ read, or the run was interrupted.`,
 	}
 	c.Flags().StringArrayVar(&catalogs, "catalog", nil, "compare the SDK on these catalogs, each a file or a folder")
 	c.Flags().Uint64Var(&seed, "seed", 0, "in place of the scenario's")
+	c.Flags().DurationVar(&duration, "duration", 0, "how long requests come, in place of the scenario's")
 	format := addFormat(c, "how the result is printed", "text", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		scenario, err := loadScenario(c, args[0])
@@ -70,6 +73,9 @@ read, or the run was interrupted.`,
 		}
 		if c.Flags().Changed("seed") {
 			scenario.Seed = seed
+		}
+		if c.Flags().Changed("duration") {
+			scenario.Duration = duration
 		}
 		if err := replaceCatalogs(c, scenario, catalogs); err != nil {
 			return err
