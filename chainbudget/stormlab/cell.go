@@ -3,6 +3,7 @@ package stormlab
 import (
 	"context"
 	"math"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing/synctest"
@@ -174,14 +175,14 @@ func (c *cell) clients(t *Traffic, to *service, source stream, until int64) {
 func (c *cell) request(to *service, expected bool) bool {
 	began := c.now()
 	c.ledger.sent(to, began, expected)
-	v := &visit{cell: c, to: to, lanes: new(int), giveUp: math.MaxInt64, client: context.Background()}
+	v := &visit{cell: c, to: to, lanes: new(int), giveUp: math.MaxInt64, client: context.Background(), request: make(http.Header)}
 	handler := to.entry
 	if len(to.faults) > 0 && to.sdk != nil {
 		if bare, _ := to.withoutSDK(began); bare {
 			handler = to.bare
 		}
 	}
-	ok := v.serve(handler)
+	ok := v.serve(handler, &to.template)
 	c.ledger.ended(ok, c.now(), c.now()-began)
 	c.publish()
 	return ok

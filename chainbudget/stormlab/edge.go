@@ -61,9 +61,7 @@ func (e *edge) call(ctx context.Context, v *visit, lane int) error {
 			return result(e.send(f, f, v, header))
 		}
 	}
-	req := e.template.WithContext(f)
-	req.Header = make(http.Header)
-	resp, err := e.transport.RoundTrip(req)
+	resp, err := e.transport.RoundTrip(e.template.WithContext(f)) // with the template's header, which the SDK does not write to
 	if err != nil {
 		return err
 	}
@@ -78,7 +76,7 @@ func (e *edge) call(ctx context.Context, v *visit, lane int) error {
 
 // passBaggage copies the baggage that the visit came with, as a hop does that knows nothing of the SDK.
 func (v *visit) passBaggage(to http.Header) {
-	if lines := v.request.Header[otelprop.HTTPBaggageHeader]; len(lines) > 0 {
+	if lines := v.request[otelprop.HTTPBaggageHeader]; len(lines) > 0 {
 		to[otelprop.HTTPBaggageHeader] = lines
 	}
 }
@@ -103,7 +101,7 @@ func (w wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return &http.Response{
-		StatusCode: answer.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: answer.sent, Body: http.NoBody, Request: req,
+		StatusCode: answer.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: answer.header, Body: http.NoBody, Request: req,
 	}, nil
 }
 
@@ -113,7 +111,7 @@ var (
 	errLost          = errors.Join(io.ErrUnexpectedEOF, syscall.ECONNRESET)
 )
 
-// send makes one attempt. ctx is the attempt's, f the call's and from the request's that it is made for.
+// send makes one attempt, with a header that is its own. ctx is the attempt's, f the call's and from the request's that it is made for.
 func (e *edge) send(ctx context.Context, f *frame, from *visit, header http.Header) (*visit, error) {
 	c, n, now := e.cell, e.sends, e.cell.now()
 	defer c.publish()
@@ -138,16 +136,14 @@ func (e *edge) send(ctx context.Context, f *frame, from *visit, header http.Head
 	if !c.pass(arrives, end) {
 		return nil, ended(ctx)
 	}
-	answer := &visit{cell: c, to: e.to, client: ctx, lanes: from.lanes, lane: f.lane, giveUp: end}
-	answer.request = e.template
-	answer.request.Header = header.Clone()
+	answer := &visit{cell: c, to: e.to, client: ctx, lanes: from.lanes, lane: f.lane, giveUp: end, request: header}
 	handler := e.to.inner
 	if len(e.to.faults) > 0 && e.to.sdk != nil {
 		if bare, _ := e.to.withoutSDK(arrives); bare {
 			handler = e.to.bare
 		}
 	}
-	answer.serve(handler)
+	answer.serve(handler, &e.template)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

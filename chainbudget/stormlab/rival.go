@@ -61,7 +61,7 @@ func newRival(e *edge, p Policy) *rival {
 
 // call makes attempts until one succeeds or the rules allow no other.
 func (r *rival) call(f *frame, v *visit) error {
-	c, header := r.cell, v.request.Header
+	c, header := r.cell, v.request
 	marked := r.Kind == PolicyChainStop && header.Get(retryMark) != ""
 	left := r.Budget
 	if n, err := strconv.Atoi(header.Get(budgetLeft)); err == nil {

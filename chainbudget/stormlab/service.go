@@ -40,7 +40,7 @@ func (c *cell) newService(of *Service, index int) *service {
 	}
 	s.template = http.Request{
 		Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: s.name, Path: "/"}, Host: s.name,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody, Header: http.Header{},
 	}
 	s.bare = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := s.handle(r.Context()); err != nil {

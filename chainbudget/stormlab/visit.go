@@ -19,10 +19,9 @@ type visit struct {
 	lane   int
 	giveUp int64 // when the first of the callers above stops waiting
 
-	request http.Request
+	request http.Header // what came with it; the service's own from then on
 	header  http.Header // of the answer
 	status  int
-	sent    http.Header
 }
 
 var (
@@ -49,16 +48,12 @@ func (v *visit) Value(key any) any {
 	return nil
 }
 
-// serve lets a handler answer the visit, and reports whether that went well.
-func (v *visit) serve(h http.Handler) bool {
-	if v.request.Method == "" {
-		v.request = v.to.template
-	}
-	if v.request.Header == nil {
-		v.request.Header = make(http.Header)
-	}
+// serve lets a handler answer the visit's request, which looks like template, and reports whether that went well.
+func (v *visit) serve(h http.Handler, template *http.Request) bool {
+	req := template.WithContext(v)
+	req.Header = v.request
 	v.header = make(http.Header, 2)
-	h.ServeHTTP(v, v.request.WithContext(v))
+	h.ServeHTTP(v, req)
 	v.WriteHeader(http.StatusOK)
 	return v.status < 400
 }
@@ -70,7 +65,6 @@ func (v *visit) Header() http.Header { return v.header }
 func (v *visit) WriteHeader(status int) {
 	if v.status == 0 {
 		v.status = status
-		v.sent = v.header.Clone()
 	}
 }
 

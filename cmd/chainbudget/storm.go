@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -150,6 +151,8 @@ func replaceCatalogs(c *cobra.Command, s *stormlab.Scenario, paths []string) err
 func runScenario(c *cobra.Command, s *stormlab.Scenario) (*stormlab.Result, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	// What lives is small and what dies is much: collecting less often saves a quarter of the time, for some hundred megabytes.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	progress, end := newProgress(c.ErrOrStderr(), s.Name)
 	defer end()
 	if progress == nil {
