@@ -33,6 +33,7 @@ func stormRunCommand() *cobra.Command {
 		catalogs []string
 		seed     uint64
 		duration time.Duration
+		page     string
 	)
 	c := &cobra.Command{
 		Use:   "run SCENARIO",
@@ -52,6 +53,7 @@ Exit status: 0 if every threshold of the scenario is kept; 1 if one is missed, o
 read, or the run was interrupted.`,
 		Example: `  chainbudget storm run metastable
   chainbudget storm run ledger-down.yaml --catalog main/retry-catalog.yaml --catalog retry-catalog.yaml
+  chainbudget storm run grab-and-go --report storm.html
   chainbudget storm run ledger-down.yaml --format json > result.json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -66,6 +68,7 @@ read, or the run was interrupted.`,
 	c.Flags().StringArrayVar(&catalogs, "catalog", nil, "compare the SDK on these catalogs, each a file or a folder")
 	c.Flags().Uint64Var(&seed, "seed", 0, "in place of the scenario's")
 	c.Flags().DurationVar(&duration, "duration", 0, "how long requests come, in place of the scenario's")
+	c.Flags().StringVar(&page, "report", "", "write a report with plots into this file, as HTML that needs no network")
 	format := addFormat(c, "how the result is printed", "text", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		scenario, err := loadScenario(c, args[0])
@@ -84,6 +87,11 @@ read, or the run was interrupted.`,
 		result, err := runScenario(c, scenario)
 		if err != nil {
 			return err
+		}
+		if page != "" {
+			if err := writeReport(page, scenario, result); err != nil {
+				return err
+			}
 		}
 		out := c.OutOrStdout()
 		if format.value == "json" {

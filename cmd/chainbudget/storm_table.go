@@ -22,16 +22,21 @@ func writeResult(w io.Writer, s *stormlab.Scenario, r *stormlab.Result) error {
 	}
 	b.WriteString("\n\n")
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "variant\trequests\tsuccess\tretries/request\tp50\tp95\tp99")
-	for _, v := range r.Variants {
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", v.Name, v.Sent, percent(v.Success), number(perRequest(v.Retries, v.Sent)),
-			latency(v.P50), latency(v.P95), latency(v.P99))
+	fmt.Fprintln(table, "variant\t"+strings.Join(variantColumns, "\t"))
+	for i := range r.Variants {
+		fmt.Fprintln(table, r.Variants[i].Name+"\t"+strings.Join(variantCells(&r.Variants[i]), "\t"))
 	}
 	table.Flush()
 	writeLoads(&b, r)
 	writeVerdicts(&b, r)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+var variantColumns = []string{"requests", "success", "retries/request", "p50", "p95", "p99"}
+
+func variantCells(v *stormlab.Outcome) []string {
+	return []string{strconv.FormatInt(v.Sent, 10), percent(v.Success), number(perRequest(v.Retries, v.Sent)), latency(v.P50), latency(v.P95), latency(v.P99)}
 }
 
 // writeLoads prints how many times its usual load each service had.
@@ -88,25 +93,29 @@ func writeVerdicts(b *strings.Builder, r *stormlab.Result) {
 	}
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, v := range r.Verdicts {
-		word := "ok"
+		word, line := "ok", verdictOf(v)
 		if !v.OK {
 			word = "MISSED"
 		}
-		what := string(v.Metric)
-		if v.Service != "" {
-			what += " of " + v.Service
-		}
-		show := shown(v.Metric)
-		bounds := ""
-		if v.Min != nil {
-			bounds = ", at least " + show(*v.Min)
-		}
-		if v.Max != nil {
-			bounds += ", at most " + show(*v.Max)
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s%s\n", word, v.Variant, what, show(v.Measured), bounds)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s%s\n", word, line.Variant, line.What, line.Measured, line.Bounds)
 	}
 	table.Flush()
+}
+
+// verdictOf puts a verdict into words.
+func verdictOf(v stormlab.Verdict) verdict {
+	show := shown(v.Metric)
+	line := verdict{OK: v.OK, Variant: v.Variant, What: string(v.Metric), Measured: show(v.Measured)}
+	if v.Service != "" {
+		line.What += " of " + v.Service
+	}
+	if v.Min != nil {
+		line.Bounds = ", at least " + show(*v.Min)
+	}
+	if v.Max != nil {
+		line.Bounds += ", at most " + show(*v.Max)
+	}
+	return line
 }
 
 // shown returns how a metric's values are written.

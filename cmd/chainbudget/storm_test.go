@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -89,6 +90,18 @@ func TestStormRun(t *testing.T) {
 		assert.Equal(t, 2, r.exit)
 		assert.Contains(t, r.stderr, "scenarios of the library are aws-quota, ")
 		assert.Equal(t, 0, command(t, dir, "storm", "run", "fetchers").exit)
+	})
+	t.Run("report", func(t *testing.T) {
+		r := command(t, dir, "storm", "run", "ledger-down.yaml", "--report", "storm.html")
+		assert.Equal(t, 0, r.exit, r)
+		page := text(t, dir, "storm.html")
+		assert.Equal(t, 7, strings.Count(page, "<svg "))
+		assert.Equal(t, 14, strings.Count(page, "<polyline "), "one line for each variant")
+		assert.Contains(t, page, `aria-label="Load on ledger in requests/s over time. before: at most 200. after: at most `)
+		assert.Contains(t, page, "<tr><td>ledger</td><td>4.000</td><td>")
+		assert.NotContains(t, page, "NaN")
+		assert.NotContains(t, page, "http", "it needs no network")
+		assert.Equal(t, 2, command(t, dir, "storm", "run", "ledger-down.yaml", "--report", "no/such/folder.html").exit)
 	})
 	t.Run("no_flag_of_tests", func(t *testing.T) {
 		assert.NotContains(t, command(t, dir, "storm", "run", "--help").stdout, "test.")
