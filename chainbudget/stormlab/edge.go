@@ -3,6 +3,7 @@ package stormlab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -31,7 +32,7 @@ type edge struct {
 
 func (c *cell) newEdge(caller, to *service, place int) *edge {
 	e := &edge{Call: &caller.Calls[place], cell: c, caller: caller, to: to, template: to.template}
-	e.source = streamOf(c.scenario.Seed, c.number, "edge", caller.name+">"+to.name)
+	e.source = streamOf(c.scenario.Seed, c.number, "edge", fmt.Sprintf("%s>%s#%d", caller.name, to.name, place))
 	if e.Write {
 		e.template.Method = http.MethodPost
 	}

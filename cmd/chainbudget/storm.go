@@ -24,7 +24,7 @@ func stormCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  needsCommand,
 	}
-	storm.AddCommand(stormRunCommand(), stormListCommand(), stormShowCommand())
+	storm.AddCommand(stormRunCommand(), stormListCommand(), stormShowCommand(), stormDraftCommand())
 	return storm
 }
 

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/chainbudget/chainbudget-go/chainbudget/stormlab"
+	"github.com/chainbudget/chainbudget-go/profiles"
 	"github.com/spf13/cobra"
 )
 
@@ -99,6 +102,40 @@ func stormShowCommand() *cobra.Command {
 				return fmt.Errorf("storm show: %.64q is no scenario of the library: name one of %s", args[0], strings.Join(libraryNames(), ", "))
 			}
 			_, err := c.OutOrStdout().Write(text)
+			return err
+		},
+	}
+}
+
+func stormDraftCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "draft EDGES",
+		Short: "Draft a scenario from a list of who calls whom",
+		Long: `Reads EDGES, a file of lines "caller,callee" or "caller,callee,calls", where calls is how many a request at the caller makes on
+average, and prints a scenario to be edited: a service with 5 ms of work for each name, traffic wherever nobody calls, and a
+fault of the service that most paths lead to.`,
+		Example: `  chainbudget storm draft edges.csv > ours.yaml
+  chainbudget storm run ours.yaml`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("storm draft: %d arguments: name one file", len(args))
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := os.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			text, err := stormlab.Draft(file, args[0])
+			if bad := (*profiles.CatalogError)(nil); errors.As(err, &bad) {
+				fmt.Fprintf(c.ErrOrStderr(), "%v\n", bad)
+				return errFindings
+			}
+			if err == nil {
+				_, err = c.OutOrStdout().Write(text)
+			}
 			return err
 		},
 	}

@@ -91,6 +91,18 @@ func TestStormRun(t *testing.T) {
 		assert.Contains(t, r.stderr, "scenarios of the library are aws-quota, ")
 		assert.Equal(t, 0, command(t, dir, "storm", "run", "fetchers").exit)
 	})
+	t.Run("draft", func(t *testing.T) {
+		dir := folder(t, map[string]string{"edges.csv": "shop,cart\ncart,ledger,0.5\n", "bad.csv": "shop\n"})
+		r := command(t, dir, "storm", "draft", "edges.csv")
+		assert.Equal(t, 0, r.exit, r)
+		s, err := stormlab.Load([]byte(r.stdout), "ours.yaml")
+		require.NoError(t, err)
+		assert.Len(t, s.Services, 3)
+		bad := command(t, dir, "storm", "draft", "bad.csv")
+		assert.Equal(t, 1, bad.exit)
+		assert.Contains(t, bad.stderr, "bad.csv:1:1: is no call; ")
+		assert.Equal(t, 2, command(t, dir, "storm", "draft", "none.csv").exit)
+	})
 	t.Run("report", func(t *testing.T) {
 		r := command(t, dir, "storm", "run", "ledger-down.yaml", "--report", "storm.html")
 		assert.Equal(t, 0, r.exit, r)

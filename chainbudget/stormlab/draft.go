@@ -1,0 +1,214 @@
+package stormlab
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/chainbudget/chainbudget-go/profiles"
+)
+
+// Draft makes a scenario, as YAML to be edited, of a list of who calls whom: lines of "caller,callee" or
+// "caller,callee,calls", where calls is how many a request at the caller makes on average, above 0 to 1000, 1 if it is left out. A line whose
+// first field is "caller" is a heading, and one that begins with # a remark. Names become those of scenarios: lower case, and every other
+// rune a dash; the same call in several lines adds up.
+//
+// Requests come in, 100 a second, wherever nobody calls. Work takes 5 ms, and the service that most paths lead to of those that
+// call nobody fails for a while: both are there to be replaced. name stands for the file in errors, which are as those of
+// [Load]; a circle is one, because a request would never end.
+func Draft(edges io.Reader, name string) ([]byte, error) {
+	d := draft{index: make(map[string]int)}
+	if err := d.read(edges, name); err != nil {
+		return nil, err
+	}
+	text := d.text(name)
+	if _, err := Load(text, name); err != nil {
+		var found *profiles.CatalogError
+		if !errors.As(err, &found) {
+			return nil, err
+		}
+		for i := range found.Problems { // they are of the draft's lines, which nobody has seen
+			found.Problems[i].Line, found.Problems[i].Column, found.Problems[i].Path = 0, 0, ""
+		}
+		return nil, found
+	}
+	return text, nil
+}
+
+type draft struct {
+	names []string
+	index map[string]int
+	calls [][]draftCall
+}
+
+type draftCall struct {
+	to     int
+	weight float64
+}
+
+func (d *draft) service(name string) int {
+	slug := strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_' {
+			return c
+		}
+		return '-'
+	}, strings.ToLower(name))
+	i, ok := d.index[slug]
+	if !ok {
+		i = len(d.names)
+		d.index[slug] = i
+		d.names = append(d.names, slug)
+		d.calls = append(d.calls, nil)
+	}
+	return i
+}
+
+// read reads the list, and lists every line that is wrong.
+func (d *draft) read(edges io.Reader, name string) error {
+	r := reader{name: name}
+	wrong := func(line, column int, what, fix string) {
+		r.add(profiles.Problem{File: name, Line: line, Column: column, What: what, Fix: fix})
+	}
+	lines := csv.NewReader(io.LimitReader(edges, MaxFileSize+1))
+	lines.Comment, lines.FieldsPerRecord, lines.TrimLeadingSpace = '#', -1, true
+	for {
+		fields, err := lines.Read()
+		if bad := (*csv.ParseError)(nil); errors.As(err, &bad) {
+			wrong(bad.Line, bad.Column, bad.Err.Error(), "write caller,callee")
+			break
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if lines.InputOffset() > MaxFileSize {
+			return problem(name, fmt.Sprintf("the file is larger than %d bytes", MaxFileSize), "shorten it")
+		}
+		line, _ := lines.FieldPos(0)
+		if fields[0] == "caller" {
+			continue
+		}
+		if len(fields) < 2 || len(fields) > 3 || strings.TrimSpace(fields[0]) == "" || strings.TrimSpace(fields[1]) == "" {
+			wrong(line, 1, "is no call", "write caller,callee or caller,callee,calls")
+			continue
+		}
+		weight := 1.0
+		if len(fields) == 3 {
+			_, column := lines.FieldPos(2)
+			if weight, err = strconv.ParseFloat(strings.TrimSpace(fields[2]), 64); err != nil || !(weight > 0 && weight <= 1000) {
+				wrong(line, column, fmt.Sprintf("%.48q is no number of calls", fields[2]), "write a number above 0, up to 1000")
+				continue
+			}
+		}
+		d.add(d.service(strings.TrimSpace(fields[0])), d.service(strings.TrimSpace(fields[1])), weight)
+	}
+	if len(d.names) == 0 && len(r.problems) == 0 {
+		wrong(1, 1, "there is no call", "write one line for each: caller,callee")
+	}
+	return r.err()
+}
+
+func (d *draft) add(from, to int, weight float64) {
+	for i := range d.calls[from] {
+		if d.calls[from][i].to == to {
+			d.calls[from][i].weight += weight
+			return
+		}
+	}
+	d.calls[from] = append(d.calls[from], draftCall{to, weight})
+}
+
+// text writes the scenario.
+func (d *draft) text(name string) []byte {
+	callers := make([]int, len(d.names))
+	for _, calls := range d.calls {
+		for _, c := range calls {
+			callers[c.to]++
+		}
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# Drafted from %q. Replace the times of work, the traffic and the fault by your own.\nversion: 1\nseed: 1\nduration: 30s\nservices:\n", name)
+	for i, service := range d.names {
+		fmt.Fprintf(&b, "  - {name: %q, work: 5ms", service)
+		for k, c := range d.calls[i] {
+			sep := ", "
+			if k == 0 {
+				sep = ", calls: ["
+			}
+			b.WriteString(sep + d.call(c))
+		}
+		if len(d.calls[i]) > 0 {
+			b.WriteString("]")
+		}
+		b.WriteString("}\n")
+	}
+	b.WriteString("traffic:\n")
+	for i, service := range d.names {
+		if callers[i] == 0 {
+			fmt.Fprintf(&b, "  - {to: %q, rate: 100}\n", service)
+		}
+	}
+	fmt.Fprintf(&b, "faults:\n  - {kind: error, service: %q, from: 10s, until: 20s}\n", d.names[d.weakest()])
+	b.WriteString("variants:\n  - name: before\n    policy: {kind: naive, attempts: 3, base: 50ms, cap: 1s}\n  - name: after\n")
+	return b.Bytes()
+}
+
+// call writes one: a whole number of calls as times, a part of one as a share of the requests that need it, and the rest of a
+// number as a share of that many more.
+func (d *draft) call(c draftCall) string {
+	to := fmt.Sprintf("{to: %q", d.names[c.to])
+	var parts []string
+	whole := int(c.weight)
+	switch {
+	case whole == 1:
+		parts = append(parts, to+"}")
+	case whole > 1:
+		parts = append(parts, fmt.Sprintf("%s, times: %d}", to, whole))
+	}
+	if part := c.weight - float64(whole); part > 0 {
+		parts = append(parts, fmt.Sprintf("%s, share: %s}", to, strconv.FormatFloat(part, 'g', 4, 64)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// weakest returns the service with the most paths to it among those that call nobody.
+func (d *draft) weakest() int {
+	paths := make([]float64, len(d.names))
+	for i := range paths {
+		paths[i] = 1
+	}
+	// Each round carries paths one call further; a circle, which Load refuses, ends the rounds, too.
+	for range d.names {
+		next := make([]float64, len(d.names))
+		for i := range next {
+			next[i] = 1
+		}
+		for i, calls := range d.calls {
+			for _, c := range calls {
+				next[c.to] += paths[i]
+			}
+		}
+		if slices.Equal(next, paths) {
+			break
+		}
+		paths = next
+	}
+	leaves := make([]int, 0, len(d.names))
+	for i := range d.names {
+		if len(d.calls[i]) == 0 {
+			leaves = append(leaves, i)
+		}
+	}
+	if len(leaves) == 0 {
+		return 0
+	}
+	return slices.MaxFunc(leaves, func(a, b int) int { return cmp.Or(cmp.Compare(paths[a], paths[b]), cmp.Compare(b, a)) })
+}
