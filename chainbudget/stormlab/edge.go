@@ -7,7 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/chainbudget/chainbudget-go/adapters/budgethttp"
@@ -41,6 +44,8 @@ func (c *cell) newEdge(caller, to *service, place int) *edge {
 		return e
 	}
 	// The error is a profile that does not exist, which was looked for before, or a pin that the catalog prefers.
+	e.template.Host = c.variant.host(to.name)
+	e.template.URL = &url.URL{Scheme: "http", Host: e.template.Host, Path: "/"}
 	dep, _, _ := caller.sdk.Dependency(to.name, c.variant.pinned(to.name, caller.policy))
 	e.dep = dep
 	e.transport = budgethttp.NewTransport(wire{e}, (*chainbudget.Dependency)(dep))
@@ -137,18 +142,40 @@ func (e *edge) send(ctx context.Context, f *frame, from *visit, header http.Head
 	if !c.pass(arrives, end) {
 		return nil, ended(ctx)
 	}
-	answer := &visit{cell: c, to: e.to, client: ctx, lanes: from.lanes, lane: f.lane, giveUp: end, request: header}
-	handler := e.to.inner
-	if len(e.to.faults) > 0 && e.to.sdk != nil {
-		if bare, _ := e.to.withoutSDK(arrives); bare {
-			handler = e.to.bare
+	again := e.to.MeshRetries
+	if len(header[meshLimit]) > 0 && header[meshLimit][0] == "0" {
+		again = 0
+	}
+	for n := 1; ; n++ {
+		answer := &visit{cell: c, to: e.to, client: ctx, lanes: from.lanes, lane: f.lane, giveUp: end, request: header}
+		if again > 0 {
+			answer.request = header.Clone() // the handler takes what is the SDK's off it
+			answer.request[meshCount] = []string{strconv.Itoa(n)}
+		}
+		answer.serve(e.handler(c.now()), &e.template)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if n > again || answer.status < 500 {
+			return answer, nil
 		}
 	}
-	answer.serve(handler, &e.template)
-	if err := ctx.Err(); err != nil {
-		return nil, err
+}
+
+// The headers of a mesh, as net/http spells them.
+const (
+	meshLimit = "X-Envoy-Max-Retries"
+	meshCount = "X-Envoy-Attempt-Count"
+)
+
+// handler is what serves a request that arrives now.
+func (e *edge) handler(now int64) http.Handler {
+	if len(e.to.faults) > 0 && e.to.sdk != nil {
+		if bare, _ := e.to.withoutSDK(now); bare {
+			return e.to.bare
+		}
 	}
-	return answer, nil
+	return e.to.inner
 }
 
 // ended is the error of an attempt that nobody answered.
@@ -165,6 +192,24 @@ func (v *Variant) pinned(dependency string, p Policy) profiles.Name {
 		return d.Profile
 	}
 	return p.profile()
+}
+
+// host is a host of the dependency that the catalog takes for what it says the dependency is: by its hosts, or by the hosts
+// that are internal.
+func (v *Variant) host(dependency string) string {
+	c := v.catalog()
+	if d := c.Dependencies[dependency]; d != nil && len(d.Hosts) > 0 {
+		return strings.Replace(d.Hosts[0], "*", dependency, 1)
+	}
+	if c.Internal(dependency) {
+		return dependency
+	}
+	for _, pattern := range c.InternalHosts {
+		if rest, wild := strings.CutPrefix(pattern, "*."); wild {
+			return dependency + "." + rest
+		}
+	}
+	return dependency
 }
 
 func (v *Variant) catalog() *profiles.Catalog {

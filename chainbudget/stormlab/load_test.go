@@ -24,7 +24,7 @@ interval: 2s
 cells: 2
 network: {min: 1ms, max: 2ms}
 services:
-  - {name: a, work: 5ms, workers: 2, queue: 3, max_in_flight: 9, failure: 10%, fails_late: true, parallel: true, plain_errors: true,
+  - {name: a, work: 5ms, workers: 2, queue: 3, max_in_flight: 9, failure: 10%, fails_late: true, mesh_retries: 2, parallel: true, plain_errors: true,
      calls: [b, {to: c, times: 2, share: 0.5, optional: true, write: true}]}
   - {name: b, work: {mean: 3ms}}
   - {name: c, work: {p50: 3ms, p99: 9ms}}
@@ -51,7 +51,7 @@ func TestLoad_reads_every_key(t *testing.T) {
 	assert.Equal(t, &stormlab.Scenario{
 		Name: "all", Seed: 5, Duration: time.Minute, Interval: 2 * time.Second, Cells: 2, Network: stormlab.Latency{Min: ms, Max: 2 * ms},
 		Services: []stormlab.Service{
-			{Name: "a", Work: stormlab.Latency{Min: 5 * ms, Max: 5 * ms}, Workers: 2, Queue: 3, MaxInFlight: 9, Failure: .1, FailsLate: true, Parallel: true, PlainErrors: true,
+			{Name: "a", Work: stormlab.Latency{Min: 5 * ms, Max: 5 * ms}, Workers: 2, Queue: 3, MaxInFlight: 9, Failure: .1, FailsLate: true, MeshRetries: 2, Parallel: true, PlainErrors: true,
 				Calls: []stormlab.Call{{To: "b"}, {To: "c", Times: 2, Share: .5, Optional: true, Write: true}}},
 			{Name: "b", Work: stormlab.Latency{Mean: 3 * ms}},
 			{Name: "c", Work: stormlab.Latency{P50: 3 * ms, P99: 9 * ms}},
@@ -109,6 +109,8 @@ func TestLoad_names_line_column_and_remedy(t *testing.T) {
 		{"another_version", "version: 1", "version: 2", "s.yaml:1:10: version: 2 is not known here; write 1, or use a release that knows this version"},
 		{"policy", "{name: sdk}", "{name: x, policy: {kind: nice}}", `s.yaml:9:30: variants[0].policy.kind: "nice" is no policy; write one of none, naive, ratio, down_only, chain_stop, finagle, grpc, aws, or leave it out for the SDK`},
 		{"profile", "{name: sdk}", "{name: x, policy: {profile: nice}}", `s.yaml:9:33: variants[0].policy.profile: "nice" is no profile of the catalog; name one that it has`},
+		{"hedge", "{name: sdk}", "name: sdk\n    catalog: |\n      version: 1\n      profiles: {h: {extends: read-heavy, hedge: {after: 10ms, max: 1}}}\n      dependencies: {b: {profile: h}}",
+			`s.yaml:10:14: variants[0].catalog: dependency "b" has profile "h", which hedges, and the lab does not; pin a profile without hedge`},
 		{"settings_of_another", "{name: sdk}", "{name: x, policy: {attempts: 3}}", "s.yaml:9:23: variants[0].policy: has settings of another policy; write the SDK's settings into the catalog"},
 		{"anchor", "{name: b}", "&b {name: b}", "s.yaml:5:5: services[1]: anchors and aliases are not supported; write the value out"},
 		{"tag", "10s", "!!str 10s", `s.yaml:2:11: duration: the tag "!!str" is not supported; remove it`},

@@ -52,6 +52,9 @@ type Service struct {
 	// Calls are what it needs for a request: one after the other, or all at once with Parallel.
 	Calls    []Call
 	Parallel bool
+	// MeshRetries is how many times a proxy in front of the service sends a request again that was answered 5xx, 0 to 10. The
+	// copies are the same but for x-envoy-attempt-count, and x-envoy-max-retries: 0 turns them off.
+	MeshRetries int
 	// PlainErrors says that its handler answers a failed call with 502 and tells the SDK nothing.
 	PlainErrors bool
 }

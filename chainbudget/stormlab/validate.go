@@ -93,6 +93,7 @@ func (s *Scenario) checkServices(f *findings) (names []string) {
 		f.count(service.MaxInFlight, at+".max_in_flight")
 		f.need(service.Queue == 0 || service.Workers > 0, at+".queue", "nobody waits where there is no limit of workers", "set workers, or remove it")
 		f.share(service.Failure, at+".failure")
+		f.need(service.MeshRetries >= 0 && service.MeshRetries <= 10, at+".mesh_retries", fmt.Sprintf("%d is out of range", service.MeshRetries), "use 0 to 10")
 		for k := range service.Calls {
 			call := &service.Calls[k]
 			at := fmt.Sprintf("%s.calls[%d]", at, k)
@@ -204,6 +205,18 @@ func (s *Scenario) checkVariants(f *findings, names []string) {
 			policy := v.Except[name]
 			f.known(names, name, at+".except."+name)
 			v.check(f, &policy, at+".except."+name)
+		}
+		s.checkPins(f, v, at)
+	}
+}
+
+// checkPins reports dependencies whose pinned profile the lab does not run.
+func (s *Scenario) checkPins(f *findings, v *Variant, at string) {
+	for _, name := range sorted(v.catalog().Dependencies) {
+		profile := v.catalog().Profiles[v.catalog().Dependencies[name].Profile]
+		called := slices.ContainsFunc(s.Services, func(s Service) bool { return s.Name == name })
+		if called && profile != nil && profile.Hedge.Enabled() {
+			f.add(at+".catalog", fmt.Sprintf("dependency %.48q has profile %.48q, which hedges, and the lab does not", name, profile.Name), "pin a profile without hedge")
 		}
 	}
 }
