@@ -3,6 +3,7 @@ package chainbudgettest
 import (
 	"io"
 	"net"
+	"strings"
 	"sync"
 )
 
@@ -12,7 +13,7 @@ type line struct {
 	target  string
 
 	mu     sync.Mutex
-	dials  int
+	used   int // connections that a request went over
 	conns  map[net.Conn]bool
 	closed bool
 	copies sync.WaitGroup
@@ -50,7 +51,6 @@ func (l *line) accept(listener net.Listener) {
 			continue
 		}
 		l.mu.Lock()
-		l.dials++
 		if l.closed {
 			client.Close()
 			server.Close()
@@ -58,14 +58,14 @@ func (l *line) accept(listener net.Listener) {
 			l.conns[client], l.conns[server] = true, true
 		}
 		l.mu.Unlock()
-		l.copies.Go(func() { l.copy(client, server) })
-		l.copies.Go(func() { l.copy(server, client) })
+		l.copies.Go(func() { l.copy(client, server, server) })
+		l.copies.Go(func() { l.copy(server, client, &requestWatch{line: l, from: client}) })
 	}
 }
 
 // copy carries one direction; the end of one is the end of both.
-func (l *line) copy(to, from net.Conn) {
-	io.Copy(to, from)
+func (l *line) copy(to, from net.Conn, source io.Reader) {
+	io.Copy(to, source)
 	to.Close()
 	from.Close()
 	l.mu.Lock()
@@ -87,11 +87,60 @@ func (l *line) breakAll() {
 	clear(l.conns)
 }
 
-// connections is how many there have been.
+// connections is how many requests have gone over. A transport dials another one while it waits for the first to come back, and
+// may never need it.
 func (l *line) connections() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.dials
+	return l.used
+}
+
+// requestWatch reads what a client sends, and notes that a connection is used: with the first byte, or over HTTP/2, where
+// every connection begins with settings, with the first frame of headers.
+type requestWatch struct {
+	line *line
+	from io.Reader
+	seen []byte // until it is known
+	used bool
+}
+
+// Read implements [io.Reader].
+func (w *requestWatch) Read(p []byte) (int, error) {
+	n, err := w.from.Read(p)
+	if !w.used {
+		w.seen = append(w.seen, p[:n]...)
+		if w.used = hasRequest(w.seen); w.used {
+			w.seen = nil
+			w.line.mu.Lock()
+			w.line.used++
+			w.line.mu.Unlock()
+		}
+	}
+	return n, err
+}
+
+// hasRequest reports whether what a client has sent has the beginning of a request in it.
+func hasRequest(sent []byte) bool {
+	const (
+		preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" // RFC 9113 3.4
+		header  = 9                                  // bytes of a frame before its payload
+		headers = 1                                  // the type of a frame that begins a request
+	)
+	if len(sent) == 0 || strings.HasPrefix(preface, string(sent)) {
+		return false
+	}
+	frames, ok := strings.CutPrefix(string(sent), preface)
+	if !ok {
+		return true
+	}
+	for len(frames) >= header {
+		if frames[3] == headers {
+			return true
+		}
+		size := header + int(frames[0])<<16 + int(frames[1])<<8 + int(frames[2])
+		frames = frames[min(size, len(frames)):]
+	}
+	return false
 }
 
 // nobodysAddress is an address at which nobody listens. A port that was asked for and given back may be another server's a moment
