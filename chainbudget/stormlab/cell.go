@@ -2,6 +2,7 @@ package stormlab
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"net/http"
 	"sync"
@@ -65,7 +66,7 @@ func (c *cell) run() {
 				to = s
 			}
 		}
-		source := streamOf(c.scenario.Seed, c.number, "traffic", t.To+string(rune('0'+i)))
+		source := streamOf(c.scenario.Seed, c.number, "traffic", fmt.Sprintf("%s#%d", t.To, i))
 		until := t.Until
 		if until == 0 || until > c.scenario.Duration {
 			until = c.scenario.Duration
@@ -74,8 +75,10 @@ func (c *cell) run() {
 			c.clients(t, to, source, int64(until))
 			continue
 		}
-		a := &arrivals{cell: c, to: to, source: source, even: t.Even, until: int64(until), gap: float64(time.Second) * float64(c.cells()) / t.Rate}
-		a.from = int64(t.From)
+		a := &arrivals{cell: c, to: to, source: source, even: t.Even, at: float64(t.From), until: float64(until), gap: float64(time.Second) * float64(c.cells()) / t.Rate}
+		if t.Even { // the first one at once, and those of the cells in turn
+			a.at += a.gap * (float64(c.number)/float64(c.cells()) - 1)
+		}
 		a.next(0)
 	}
 	c.running.Add(1)
@@ -91,12 +94,12 @@ func (c *cell) cells() int { return max(c.scenario.Cells, 1) }
 func (c *cell) watch() {
 	defer c.running.Done()
 	interval := int64(c.scenario.interval())
-	for at := interval; at <= int64(c.scenario.Duration); at += interval {
-		c.sleepUntil(at)
+	for i := range c.ledger.windows {
+		c.sleepUntil(min(int64(i+1)*interval, int64(c.scenario.Duration)))
 		if c.stop.Load() {
 			return
 		}
-		c.ledger.look(int(at/interval)-1, c.services)
+		c.ledger.look(i, c.services)
 		c.progress.Add(1)
 	}
 }
@@ -107,34 +110,24 @@ type arrivals struct {
 	to     *service
 	source stream
 	even   bool
-	from   int64
-	until  int64
-	gap    float64 // mean, in nanoseconds
+	at     float64 // of the latest, in nanoseconds like the others
+	until  float64
+	gap    float64 // mean time between two
 }
 
 // next makes request n come in its time. Whoever makes a request first says when the next one comes, so that a request
 // needs no goroutine to wait for but its own.
 func (a *arrivals) next(n uint64) {
 	c := a.cell
-	var wait float64
 	if a.even {
-		wait = a.gap
-		if n == 0 {
-			wait *= float64(c.number) / float64(c.cells())
-		}
+		a.at += a.gap
 	} else {
-		wait = -a.gap * math.Log(1-a.source.share(n, drawWork))
+		a.at -= a.gap * math.Log(1-a.source.share(n, drawWork))
 	}
-	at := a.from + int64(wait)
-	if a.even && n > 0 {
-		at = a.from + int64(a.gap*(float64(n)+float64(c.number)/float64(c.cells())))
-	} else {
-		a.from = at
-	}
-	if at >= a.until || c.stop.Load() {
+	if a.at >= a.until || c.stop.Load() {
 		return
 	}
-	at = c.reserve(at, 0)
+	at := c.reserve(int64(a.at), 0)
 	c.running.Add(1)
 	c.crew.start(at, func() {
 		defer c.running.Done()

@@ -13,6 +13,8 @@ func (s *Scenario) interval() time.Duration {
 	return s.Interval
 }
 
+func (s *Scenario) intervals() int { return int((s.Duration + s.interval() - 1) / s.interval()) }
+
 // ledger counts what happens in one cell, by the interval in which it happens. Requests that end after the last interval
 // count in it. Nothing is kept of a request.
 type ledger struct {
@@ -41,7 +43,7 @@ type counts struct {
 type served struct{ latency histogram }
 
 func newLedger(s *Scenario) *ledger {
-	n := int((s.Duration + s.interval() - 1) / s.interval())
+	n := s.intervals()
 	l := &ledger{interval: int64(s.interval()), windows: make([]window, n), services: make([]served, len(s.Services))}
 	all, sent := make([]counts, n*len(s.Services)), make([]int64, n*len(s.Services))
 	for i := range l.windows {

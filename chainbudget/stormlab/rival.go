@@ -62,6 +62,7 @@ func newRival(e *edge, p Policy) *rival {
 // call makes attempts until one succeeds or the rules allow no other.
 func (r *rival) call(f *frame, v *visit) error {
 	c, header := r.cell, v.request
+	_, drops := r.caller.withoutSDK(c.now())
 	marked := r.Kind == PolicyChainStop && header.Get(retryMark) != ""
 	left := r.Budget
 	if n, err := strconv.Atoi(header.Get(budgetLeft)); err == nil {
@@ -72,7 +73,9 @@ func (r *rival) call(f *frame, v *visit) error {
 	}
 	for n := 1; ; n++ {
 		out := make(http.Header, 2)
-		v.passBaggage(out)
+		if !drops {
+			v.passBaggage(out)
+		}
 		switch r.Kind {
 		case PolicyChainStop:
 			if marked || n > 1 {

@@ -23,7 +23,7 @@ func (s *Scenario) Run(ctx context.Context, progress func(share float64)) (*Resu
 	defer context.AfterFunc(ctx, func() { stop.Store(true) })()
 	var done atomic.Int64
 	if progress != nil {
-		all := float64(len(s.Variants)) * float64(max(s.Cells, 1)) * float64(s.Duration/s.interval())
+		all := float64(len(s.Variants)) * float64(max(s.Cells, 1)) * float64(s.intervals())
 		defer every(progressInterval, func() { progress(min(float64(done.Load())/max(all, 1), 1)) })()
 	}
 	visits := s.visitsOf()

@@ -177,6 +177,9 @@ func (s *Scenario) checkFaults(f *findings, names []string) {
 		f.known(names, fault.Service, at+".service")
 		f.window(fault.From, fault.Until, at)
 		f.share(fault.Share, at+".share")
+		if fault.Kind == FaultNoSDK || fault.Kind == FaultNoBaggage {
+			f.need(fault.Share == 0 || fault.Share == 1, at+".share", "a service runs the SDK for all requests or for none", "remove it")
+		}
 		if fault.Caller != "" {
 			f.known(names, fault.Caller, at+".caller")
 			f.need(fault.Kind == FaultCut, at+".caller", "only a cut is between two services", "remove it")
