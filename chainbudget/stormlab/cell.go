@@ -168,6 +168,13 @@ func (c *cell) clients(t *Traffic, to *service, source stream, until int64) {
 func (c *cell) request(to *service, expected bool) bool {
 	began := c.now()
 	c.ledger.sent(to, began, expected)
+	n := to.outside
+	to.outside++
+	if to.unreachable(began, "", to.source, n) != "" { // whoever asked has no answer, and is not there any more
+		c.ledger.ended(false, began, 0)
+		c.publish()
+		return false
+	}
 	v := &visit{cell: c, to: to, lanes: new(int), giveUp: math.MaxInt64, client: context.Background(), request: make(http.Header)}
 	handler := to.entry
 	if len(to.faults) > 0 && to.sdk != nil {

@@ -67,7 +67,7 @@ func waiting(t testing.TB) *stormlab.Scenario {
 			{Name: "leaf", Work: stormlab.Latency{Mean: 10 * time.Millisecond}, Failure: .2},
 		},
 		Traffic:  []stormlab.Traffic{{To: "edge", Rate: 100}},
-		Variants: []stormlab.Variant{{Name: "sdk", Catalog: catalog(t, 6, 4, ""), Policy: stormlab.Policy{Profile: "lab"}}},
+		Variants: []stormlab.Variant{{Name: "sdk", Catalog: catalog(t, 6, 1, 4), Policy: stormlab.Policy{Profile: "lab"}}},
 	}
 }
 

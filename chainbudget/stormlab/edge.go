@@ -43,9 +43,9 @@ func (c *cell) newEdge(caller, to *service, place int) *edge {
 		e.rival = newRival(e, caller.policy)
 		return e
 	}
-	// The error is a profile that does not exist, which was looked for before, or a pin that the catalog prefers.
 	e.template.Host = c.variant.host(to.name)
 	e.template.URL = &url.URL{Scheme: "http", Host: e.template.Host, Path: "/"}
+	// The error is a profile that does not exist, which was looked for before, or a pin that the catalog prefers.
 	dep, _, _ := caller.sdk.Dependency(to.name, c.variant.pinned(to.name, caller.policy))
 	e.dep = dep
 	e.transport = budgethttp.NewTransport(wire{e}, (*chainbudget.Dependency)(dep))
@@ -71,7 +71,7 @@ func (e *edge) call(ctx context.Context, v *visit, lane int) error {
 	if err != nil {
 		return err
 	}
-	if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests {
+	if !failed(resp.StatusCode) {
 		return nil
 	}
 	if denied := budgethttp.Denied(resp); denied != nil {
@@ -89,11 +89,14 @@ func (v *visit) passBaggage(to http.Header) {
 
 // result is what a caller without the SDK makes of an answer.
 func result(answer *visit, err error) error {
-	if err == nil && answer.status >= 500 {
+	if err == nil && failed(answer.status) {
 		err = failure(http.StatusBadGateway)
 	}
 	return err
 }
+
+// failed reports whether a status is a failure of the callee, to the SDK as to others.
+func failed(status int) bool { return status >= 500 || status == http.StatusTooManyRequests }
 
 // wire is what is below the SDK's transport.
 type wire struct{ *edge }
@@ -126,18 +129,15 @@ func (e *edge) send(ctx context.Context, f *frame, from *visit, header http.Head
 	c.ledger.attempt(e, now, f.attempts > 1)
 	end := min(from.giveUp, attemptEnd(ctx, c, now))
 	arrives := now + c.network.draw(e.source.share(n, drawNetwork)) + e.source.blur(n, drawNetwork+1<<8)
-	for i := range e.to.faults {
-		switch fault := &e.to.faults[i]; {
-		case !fault.meets(now), fault.Share < 1 && e.source.share(n, drawFault+draws(i)<<8) >= fault.Share:
-		case fault.Kind == FaultCrash:
-			if !c.pass(arrives, end) {
-				return nil, ended(ctx)
-			}
+	switch e.to.unreachable(now, e.caller.name, e.source, n) {
+	case FaultCrash:
+		if c.pass(arrives, end) {
 			return nil, errRefused
-		case fault.Kind == FaultCut && (fault.Caller == "" || fault.Caller == e.caller.name):
-			c.pass(min(end, now+int64(hangs)), end)
-			return nil, ended(ctx)
 		}
+		return nil, ended(ctx)
+	case FaultCut:
+		c.pass(min(end, now+int64(hangs)), end)
+		return nil, ended(ctx)
 	}
 	if !c.pass(arrives, end) {
 		return nil, ended(ctx)

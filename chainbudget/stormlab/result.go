@@ -51,7 +51,7 @@ type ServiceOutcome struct {
 	// Load is Arrivals as a multiple of what would have come without a single retry and without a failure.
 	Load     float64 `json:"load"`
 	Failed   int64   `json:"failed"`
-	Rejected int64   `json:"rejected"` // by a full queue; they are in Failed, too
+	Rejected int64   `json:"rejected"` // by a full queue or too many in flight; they are in Failed, too
 	Attempts int64   `json:"attempts"` // that it made
 	Retries  int64   `json:"retries"`
 	P95      float64 `json:"p95_ms"` // of what it answered well

@@ -26,6 +26,7 @@ type service struct {
 	station  *station
 	source   stream
 	visits   uint64
+	outside  uint64 // requests from there
 	inside   int
 	template http.Request
 
@@ -86,6 +87,12 @@ func (s *service) handle(ctx context.Context) (err error) {
 	now := c.now()
 	c.ledger.arrived(s, now)
 	defer func() { c.ledger.answered(s, c.now(), c.now()-now, err) }()
+	if s.MaxInFlight > 0 && s.inside >= s.MaxInFlight {
+		c.ledger.rejected(s, now)
+		return failure(http.StatusServiceUnavailable)
+	}
+	s.inside++
+	defer func() { s.inside-- }()
 	end := v.until(ctx)
 	work := s.Work.draw(s.source.share(n, drawWork))
 	for i := range s.faults {
@@ -105,11 +112,6 @@ func (s *service) handle(ctx context.Context) (err error) {
 			ctx = v
 		}
 	}
-	if s.MaxInFlight > 0 && s.inside >= s.MaxInFlight {
-		return failure(http.StatusServiceUnavailable)
-	}
-	s.inside++
-	defer func() { s.inside-- }()
 	if work > 0 {
 		done, ok := s.station.accept(now, work+s.source.blur(n, drawWork+1<<8))
 		if !ok {
@@ -206,6 +208,18 @@ func faultOf(f *Fault) fault {
 }
 
 func (f *fault) meets(now int64) bool { return now >= f.from && now < f.until }
+
+// unreachable returns the fault that keeps a caller's request n from the service now, or "". From outside there is no caller.
+func (s *service) unreachable(now int64, caller string, source stream, n uint64) FaultKind {
+	for i := range s.faults {
+		f := &s.faults[i]
+		away := f.Kind == FaultCrash || f.Kind == FaultCut && (f.Caller == "" || f.Caller == caller)
+		if away && f.meets(now) && (f.Share == 1 || source.share(n, drawFault+draws(i)<<8) < f.Share) {
+			return f.Kind
+		}
+	}
+	return ""
+}
 
 // withoutSDK reports whether the service is one without the SDK now, and whether it drops baggage, too.
 func (s *service) withoutSDK(now int64) (bare, drops bool) {

@@ -11,12 +11,13 @@ import (
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
-// catalog returns one whose profile "lab" is about ownership and the chain's budget alone.
-func catalog(t testing.TB, budget, attempts int, more string) *profiles.Catalog {
+// catalog returns one whose profile "lab" is about ownership and the chain's budget alone; "tenth" has a budget of 10 %, and
+// "hasty" a limit of 200 ms for an attempt.
+func catalog(t testing.TB, budget, orphan, attempts int) *profiles.Catalog {
 	t.Helper()
 	c, err := profiles.Load(fmt.Appendf(nil, `
 version: 1
-chain: {budget: %d, max_budget: 99, orphan_budget: 1, deadlines: ignore}
+chain: {budget: %d, max_budget: 99, orphan_budget: %d, deadlines: ignore}
 profiles:
   lab:
     extends: read-heavy
@@ -28,7 +29,10 @@ profiles:
   tenth:
     extends: lab
     budget: {ratio: 10%%, fund: requests, burst: 10}
-%s`, budget, attempts, more), "lab")
+  hasty:
+    extends: lab
+    retry: {attempt_timeout: 200ms}
+`, budget, orphan, attempts), "lab")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,8 +47,8 @@ func uber(t testing.TB, requests int) *stormlab.Scenario {
 		Variants: []stormlab.Variant{
 			{Name: "none", Policy: stormlab.Policy{Kind: stormlab.PolicyNaive, Attempts: 2}},
 			{Name: "ratio", Policy: stormlab.Policy{Kind: stormlab.PolicyRatio, Attempts: 2, Ratio: .1}},
-			{Name: "ownership", Catalog: catalog(t, 3, 2, ""), Policy: stormlab.Policy{Profile: "lab"}},
-			{Name: "ownership and ratio", Catalog: catalog(t, 3, 2, ""), Policy: stormlab.Policy{Profile: "tenth"}},
+			{Name: "ownership", Catalog: catalog(t, 3, 1, 2), Policy: stormlab.Policy{Profile: "lab"}},
+			{Name: "ownership and ratio", Catalog: catalog(t, 3, 1, 2), Policy: stormlab.Policy{Profile: "tenth"}},
 		},
 	}
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
