@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -140,6 +141,9 @@ func replaceCatalogs(c *cobra.Command, s *stormlab.Scenario, paths []string) err
 		if err != nil {
 			return err
 		}
+		if !pinsAny(catalog, s) {
+			fmt.Fprintf(c.ErrOrStderr(), "warning: %s pins a profile for none of the services of %s: all of them run on read-heavy\n", path, s.Name)
+		}
 		s.Variants = append(s.Variants, stormlab.Variant{Name: filepath.ToSlash(filepath.Clean(path)), Catalog: catalog})
 	}
 	var kept []stormlab.Threshold
@@ -153,6 +157,14 @@ func replaceCatalogs(c *cobra.Command, s *stormlab.Scenario, paths []string) err
 		return fmt.Errorf("storm run: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return nil
+}
+
+// pinsAny reports whether a catalog says anything about one of a scenario's services.
+func pinsAny(catalog *profiles.Catalog, s *stormlab.Scenario) bool {
+	return slices.ContainsFunc(s.Services, func(service stormlab.Service) bool {
+		_, known := catalog.Dependencies[service.Name]
+		return known
+	})
 }
 
 // runScenario runs until the end or an interrupt.

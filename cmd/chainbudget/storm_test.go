@@ -37,7 +37,7 @@ func TestStormRun(t *testing.T) {
 		"ledger-down.yaml": ledgerDown,
 		"strict.yaml":      ledgerDown + "  - {metric: success, min: 99%}\n",
 		"bad.yaml":         "version: 1\nduration: 2\n",
-		"old.yaml":         "version: 1\n", "new.yaml": "version: 1\noverrides: {retries: disabled}\n",
+		"old.yaml":         "version: 1\n", "new.yaml": "version: 1\ndependencies: {ledger: {profile: read-heavy}}\noverrides: {retries: disabled}\n",
 	})
 	t.Run("table", func(t *testing.T) {
 		r := command(t, dir, "storm", "run", "ledger-down.yaml")
@@ -78,6 +78,7 @@ func TestStormRun(t *testing.T) {
 		assert.NotZero(t, result.Variants[0].Retries)
 		assert.Zero(t, result.Variants[1].Retries, "its switch")
 		assert.Empty(t, result.Verdicts, "they name variants that are not there")
+		assert.Equal(t, 1, strings.Count(r.stderr, "pins a profile for none of the services"), r.stderr)
 	})
 	t.Run("library", func(t *testing.T) {
 		assert.Contains(t, command(t, dir, "storm", "list").stdout, "\nuber-chain    The published chain of seven services")
