@@ -86,6 +86,7 @@ func (c *cell) run() {
 	c.running.Wait()
 	synctest.Wait() // whoever has just ended is idle now
 	c.crew.dismiss()
+	c.ledger.close(c.services)
 }
 
 func (c *cell) cells() int { return max(c.scenario.Cells, 1) }

@@ -21,6 +21,7 @@ type ledger struct {
 	interval int64
 	windows  []window
 	services []served
+	denied   map[string]int64 // by the gate's word, over the whole run
 }
 
 // window is one interval.
@@ -44,7 +45,7 @@ type served struct{ latency histogram }
 
 func newLedger(s *Scenario) *ledger {
 	n := s.intervals()
-	l := &ledger{interval: int64(s.interval()), windows: make([]window, n), services: make([]served, len(s.Services))}
+	l := &ledger{interval: int64(s.interval()), windows: make([]window, n), services: make([]served, len(s.Services)), denied: make(map[string]int64)}
 	all, sent := make([]counts, n*len(s.Services)), make([]int64, n*len(s.Services))
 	for i := range l.windows {
 		from, to := i*len(s.Services), (i+1)*len(s.Services)
@@ -116,6 +117,20 @@ func (l *ledger) look(i int, services []*service) {
 	}
 }
 
+// close takes down what is known when everything has ended.
+func (l *ledger) close(services []*service) {
+	for _, s := range services {
+		if s.sdk == nil {
+			continue
+		}
+		for _, d := range s.sdk.Totals().Dependencies {
+			for reason, n := range d.Denied {
+				l.denied[reason] += n
+			}
+		}
+	}
+}
+
 // merge adds another cell's counts.
 func (l *ledger) merge(o *ledger) {
 	for i := range l.windows {
@@ -133,6 +148,9 @@ func (l *ledger) merge(o *ledger) {
 			a.attempts, a.retries = a.attempts+b.attempts, a.retries+b.retries
 			w.sentTo[k] += x.sentTo[k]
 		}
+	}
+	for reason, n := range o.denied {
+		l.denied[reason] += n
 	}
 	for k := range l.services {
 		l.services[k].latency.merge(&o.services[k].latency)

@@ -30,13 +30,15 @@ func (r *Result) Pass() bool {
 // Outcome is what came of one variant. Latencies are of requests that succeeded, in milliseconds; each is at most 3.2 % too
 // long.
 type Outcome struct {
-	Name     string            `json:"name"`
-	Sent     int64             `json:"sent"` // requests from outside
-	Good     int64             `json:"good"`
-	Failed   int64             `json:"failed"`
-	Attempts int64             `json:"attempts"` // between services
-	Retries  int64             `json:"retries"`
-	Success  float64           `json:"success"`
+	Name     string  `json:"name"`
+	Sent     int64   `json:"sent"` // requests from outside
+	Good     int64   `json:"good"`
+	Failed   int64   `json:"failed"`
+	Attempts int64   `json:"attempts"` // between services
+	Retries  int64   `json:"retries"`
+	Success  float64 `json:"success"`
+	// Denied counts what the SDK's gates refused, by their words: retries, and with breaker_open also first attempts.
+	Denied   map[string]int64  `json:"denied"`
 	P50      float64           `json:"p50_ms"`
 	P95      float64           `json:"p95_ms"`
 	P99      float64           `json:"p99_ms"`
@@ -134,7 +136,7 @@ func (s *Scenario) visitsOf() [][]float64 {
 func (s *Scenario) outcome(name string, l *ledger, visits [][]float64) Outcome {
 	sum := s.sum(l, 0, 0, visits)
 	o := Outcome{
-		Name: name, Sent: sum.sent, Good: sum.good, Failed: sum.failed, Success: round(sum.success()),
+		Name: name, Sent: sum.sent, Good: sum.good, Failed: sum.failed, Success: round(sum.success()), Denied: l.denied,
 		P50: milliseconds(sum.latency.percentile(.5)), P95: milliseconds(sum.latency.percentile(.95)), P99: milliseconds(sum.latency.percentile(.99)),
 		Services: []ServiceOutcome{}, Timeline: []IntervalOutcome{},
 	}

@@ -28,6 +28,7 @@ type report struct {
 	Variants       []row
 	Plots          []plot
 	Loads          []row
+	Denials        []row
 	Verdicts       []verdict
 	Faults         []string
 }
@@ -85,6 +86,11 @@ func renderReport(w io.Writer, s *stormlab.Scenario, r *stormlab.Result) error {
 	p := report{Name: r.Name, Duration: s.Duration.String(), Seed: r.Seed, Partial: r.Partial, Columns: variantColumns}
 	for i := range r.Variants {
 		p.Variants = append(p.Variants, row{r.Variants[i].Name, i, variantCells(&r.Variants[i])})
+	}
+	for _, v := range r.Variants {
+		if text := denials(v.Denied); text != "" {
+			p.Denials = append(p.Denials, row{Name: v.Name, Cells: []string{text}})
+		}
 	}
 	for _, v := range r.Verdicts {
 		p.Verdicts = append(p.Verdicts, verdictOf(v))

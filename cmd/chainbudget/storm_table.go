@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -27,6 +30,7 @@ func writeResult(w io.Writer, s *stormlab.Scenario, r *stormlab.Result) error {
 		fmt.Fprintln(table, r.Variants[i].Name+"\t"+strings.Join(variantCells(&r.Variants[i]), "\t"))
 	}
 	table.Flush()
+	writeDenials(&b, r)
 	writeLoads(&b, r)
 	writeVerdicts(&b, r)
 	_, err := io.WriteString(w, b.String())
@@ -37,6 +41,24 @@ var variantColumns = []string{"requests", "success", "retries/request", "p50", "
 
 func variantCells(v *stormlab.Outcome) []string {
 	return []string{strconv.FormatInt(v.Sent, 10), percent(v.Success), number(perRequest(v.Retries, v.Sent)), latency(v.P50), latency(v.P95), latency(v.P99)}
+}
+
+// writeDenials prints which gates refused how much.
+func writeDenials(b *strings.Builder, r *stormlab.Result) {
+	for _, v := range r.Variants {
+		if text := denials(v.Denied); text != "" {
+			fmt.Fprintf(b, "\nrefused in %s: %s\n", v.Name, text)
+		}
+	}
+}
+
+// denials lists the gates that refused, those first that refused the most.
+func denials(counts map[string]int64) string {
+	words := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	for i, word := range words {
+		words[i] = fmt.Sprintf("%s %d", word, counts[word])
+	}
+	return strings.Join(words, ", ")
 }
 
 // writeLoads prints how many times its usual load each service had.
