@@ -463,7 +463,7 @@ func (c *Call) entryCounters() *entryCounters { return c.policy.entryCounters(c.
 func (p *Policy) entryCounters(entry string) *entryCounters {
 	sdk, all := p.generation.sdk, &p.counters.entries
 	if entry == sdk.entrySlug { // the usual case
-		return &all.own
+		return all.at(sdk.labels.own)
 	}
 	return all.at(sdk.label(entry))
 }
