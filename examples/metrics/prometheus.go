@@ -13,13 +13,14 @@ import (
 )
 
 // Provider puts what a provider of OpenTelemetry observes into the registry that the application has already, beside its
-// own metrics.
+// own metrics. It has no limit of series: by default a provider lets the SDK's first 2000 of an instrument be and adds all
+// others up in one without a name, and how many there are is bounded by what is declared anyway.
 func Provider(registry prometheus.Registerer) (metric.MeterProvider, error) {
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
 	if err != nil {
 		return nil, err
 	}
-	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)), nil
+	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter), sdkmetric.WithCardinalityLimit(0)), nil
 }
 
 // Expose shows sdk's numbers in registry, and returns the handler that Prometheus scrapes. An application that gives its

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/chainbudget/chainbudget-go/breaker"
+	"github.com/chainbudget/chainbudget-go/internal/instruments"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
 )
@@ -33,8 +34,8 @@ func (c *Call) traceDecision() {
 		name = otelprop.EventRetry
 	}
 	attributes := append(make([]attribute.KeyValue, 0, 12),
-		otelprop.AttrDependency.String(c.dep.name),
-		otelprop.AttrProfile.String(string(c.policy.profile.Name)),
+		instruments.Valid(otelprop.AttrDependency.String(c.dep.name)),
+		instruments.Valid(otelprop.AttrProfile.String(string(c.policy.profile.Name))),
 		otelprop.AttrAttempt.Int(c.failedAttempt()),
 		otelprop.AttrReason.String(d.Reason.String()),
 		otelprop.AttrHedge.Bool(d.hedge),
@@ -58,7 +59,7 @@ func (in *Inbound) traceClaim(ctx context.Context, v *ownership.Verdict) {
 		otelprop.AttrClaim.String(v.Claim.String()),
 		otelprop.AttrOwner.String(v.Owner),
 		otelprop.AttrOwnerDepth.Int(v.Depth),
-		otelprop.AttrWhy.String(v.Why),
+		instruments.Valid(otelprop.AttrWhy.String(v.Why)),
 	)
 	span.AddEvent(otelprop.EventClaim, trace.WithAttributes(in.appendAttributes(attributes)...))
 }
@@ -132,7 +133,7 @@ func (d *Dependency) tellAll(ctx context.Context, now time.Time, list *[]turn) {
 			continue
 		}
 		span.AddEvent(otelprop.EventBreaker, trace.WithAttributes(
-			otelprop.AttrDependency.String(d.name),
+			instruments.Valid(otelprop.AttrDependency.String(d.name)),
 			otelprop.AttrState.String(t.to.String()),
 			otelprop.AttrStateBefore.String(t.from.String()),
 			otelprop.AttrAgeMillis.Float64(Millis(age)),

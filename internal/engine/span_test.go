@@ -17,6 +17,7 @@ import (
 	"github.com/chainbudget/chainbudget-go/breaker"
 	"github.com/chainbudget/chainbudget-go/otelprop"
 	"github.com/chainbudget/chainbudget-go/ownership"
+	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
 // span keeps its events, each as its name and attributes.
@@ -163,4 +164,38 @@ func TestSpan_tells_each_change_once(t *testing.T) {
 	wg.Wait()
 	r.dep.tell(ctx, time.Now())
 	assert.Len(t, s.turned(), 800)
+}
+
+// names keeps what its events say of dependencies, to the byte.
+type names struct {
+	noop.Span
+	dependencies []string
+}
+
+func (*names) IsRecording() bool { return true }
+
+func (n *names) AddEvent(_ string, options ...trace.EventOption) {
+	config := trace.NewEventConfig(options...)
+	for _, a := range config.Attributes() {
+		if a.Key == otelprop.AttrDependency {
+			n.dependencies = append(n.dependencies, a.Value.AsString())
+		}
+	}
+}
+
+// What is no UTF-8 once made an exporter refuse all the spans that it had.
+func TestRegression_what_is_no_UTF8_in_names_is_replaced_in_spans(t *testing.T) {
+	s := new(SDK)
+	s.Init(Config{Service: "checkout", Catalog: profiles.Builtin()})
+	d, _, err := s.Dependency("led\xffger", profiles.ReadHeavy)
+	require.NoError(t, err)
+	d.turned("", breaker.Closed, breaker.Open)
+	var span names
+	ctx := trace.ContextWithSpan(context.Background(), &span)
+	d.tell(ctx, time.Now())
+	var c Call
+	in, policy := d.Enter(ctx)
+	c.Begin(ctx, in, policy, CallOptions{})
+	c.Refuse(ownership.ReasonBreakerOpen, nil)
+	assert.Equal(t, []string{"led\uFFFDger", "led\uFFFDger"}, span.dependencies)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -66,7 +68,20 @@ func (o *Observer) Float(id ID, value float64, attributes ...attribute.KeyValue)
 
 func (o *Observer) set(attributes []attribute.KeyValue) metric.MeasurementOption {
 	o.few[0] = o.service
-	return metric.WithAttributes(o.few[:1+copy(o.few[1:], attributes)]...)
+	set := o.few[:1+copy(o.few[1:], attributes)]
+	for i := range set {
+		set[i] = Valid(set[i])
+	}
+	return metric.WithAttributes(set...)
+}
+
+// Valid returns an attribute whose text is UTF-8. Exporters refuse any other text, and with it all that they would have
+// exported at once, the application's own included; and the names of services and dependencies are what code makes them.
+func Valid(a attribute.KeyValue) attribute.KeyValue {
+	if a.Value.Type() == attribute.STRING && !utf8.ValidString(a.Value.AsString()) {
+		return a.Key.String(strings.ToValidUTF8(a.Value.AsString(), "\uFFFD"))
+	}
+	return a
 }
 
 // make makes one instrument.
