@@ -16,7 +16,7 @@ import (
 
 // DialOptions makes every call of a connection a call to dep, and switches gRPC's own retries by policy off:
 //
-//	conn, err := grpc.NewClient(addr, budgetgrpc.DialOptions(payments)...)
+//	conn, err := grpc.NewClient(addr, append(budgetgrpc.DialOptions(payments), grpc.WithTransportCredentials(creds))...)
 //
 // Interceptors of dial options after these run for each attempt. A nil dep is no options: calls pass as they are.
 func DialOptions(dep *chainbudget.Dependency, options ...Option) []grpc.DialOption {

@@ -1,6 +1,6 @@
 // Package budgetgrpc carries the chain budget over gRPC: dial options for a client, server options for a server.
 //
-//	conn, err := grpc.NewClient(addr, budgetgrpc.DialOptions(payments)...)
+//	conn, err := grpc.NewClient(addr, append(budgetgrpc.DialOptions(payments), grpc.WithTransportCredentials(creds))...)
 //	gs := grpc.NewServer(budgetgrpc.ServerOptions(sdk)...)
 //
 // What the client does with a call:

@@ -37,7 +37,7 @@ func run() error {
 	client := &http.Client{Transport: budgethttp.NewTransport(nil, payments)} // nil = http.DefaultTransport
 	server := &http.Server{Addr: ":8080", Handler: budgethttp.NewHandler(mux, sdk, budgethttp.Entry())}
 
-	conn, err := grpc.NewClient(addr, budgetgrpc.DialOptions(payments)...)
+	conn, err := grpc.NewClient(addr, budgetgrpc.DialOptions(payments)...) // append your grpc.WithTransportCredentials(…), which gRPC demands
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -150,6 +151,45 @@ func TestREADME(t *testing.T) {
 		if err := block.compile(b); err != nil {
 			t.Errorf("README.md: the code at line %d does not compile:\n%v", block.line, err)
 		}
+	}
+}
+
+// grpc.NewClient refuses options without transport credentials as the program runs, which no compiler sees: wherever it is
+// shown with the adapter's options, the line says so.
+func TestRegression_shown_gRPC_clients_have_credentials(t *testing.T) {
+	client := regexp.MustCompile(`grpc\.NewClient\(.*budgetgrpc\.DialOptions\(`)
+	shown := 0
+	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := entry.Name()
+		if entry.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "node_modules") {
+			return filepath.SkipDir
+		}
+		if entry.IsDir() || !strings.HasSuffix(name, ".md") && !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for i, line := range strings.Split(string(data), "\n") {
+			if !client.MatchString(line) {
+				continue
+			}
+			shown++
+			if !strings.Contains(line, "grpc.WithTransportCredentials(") {
+				t.Errorf("%s:%d: nothing says that this client needs credentials: %s", path, i+1, strings.TrimSpace(line))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown < 4 {
+		t.Errorf("%d clients found, README.md and package budgetgrpc show four", shown)
 	}
 }
 
