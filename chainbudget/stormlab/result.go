@@ -81,6 +81,8 @@ type Verdict struct {
 	Variant  string   `json:"variant"`
 	Metric   Metric   `json:"metric"`
 	Service  string   `json:"service,omitempty"`
+	From     float64  `json:"from_s,omitempty"`  // of the threshold, in seconds
+	Until    float64  `json:"until_s,omitempty"` // 0 = the end
 	Measured float64  `json:"measured"`
 	Min      *float64 `json:"min,omitempty"`
 	Max      *float64 `json:"max,omitempty"`
@@ -273,7 +275,7 @@ func (s *Scenario) verdict(e *Threshold, variant string, l *ledger, visits [][]f
 	}
 	v = round(v)
 	return Verdict{
-		Variant: variant, Metric: e.Metric, Service: e.Service, Measured: v, Min: e.Min, Max: e.Max,
+		Variant: variant, Metric: e.Metric, Service: e.Service, From: e.From.Seconds(), Until: e.Until.Seconds(), Measured: v, Min: e.Min, Max: e.Max,
 		OK: (e.Min == nil || v >= *e.Min) && (e.Max == nil || v <= *e.Max),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/chainbudget/chainbudget-go/chainbudget/stormlab"
 )
@@ -131,6 +132,13 @@ func verdictOf(v stormlab.Verdict) verdict {
 	if v.Service != "" {
 		line.What += " of " + v.Service
 	}
+	// Without its time a threshold contradicts the table above it, which is about the whole run.
+	if v.From > 0 {
+		line.What += " from " + seconds(v.From)
+	}
+	if v.Until > 0 {
+		line.What += " until " + seconds(v.Until)
+	}
 	if v.Min != nil {
 		line.Bounds = ", at least " + show(*v.Min)
 	}
@@ -159,6 +167,8 @@ func perRequest(n, requests int64) float64 {
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
+
+func seconds(v float64) string { return time.Duration(v * float64(time.Second)).String() }
 
 func percent(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + " %" }
 

@@ -36,6 +36,7 @@ func TestStormRun(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"ledger-down.yaml": ledgerDown,
 		"strict.yaml":      ledgerDown + "  - {metric: success, min: 99%}\n",
+		"times.yaml":       ledgerDown + "  - {metric: success, variant: after, from: 1s, max: 1%}\n  - {metric: load, service: ledger, variant: before, from: 500ms, until: 1.5s, min: 4}\n",
 		"bad.yaml":         "version: 1\nduration: 2\n",
 		"old.yaml":         "version: 1\n", "new.yaml": "version: 1\ndependencies: {ledger: {profile: read-heavy}}\noverrides: {retries: disabled}\n",
 	})
@@ -64,6 +65,13 @@ func TestStormRun(t *testing.T) {
 		r := command(t, dir, "storm", "run", "strict.yaml")
 		assert.Equal(t, 1, r.exit, r)
 		assert.Contains(t, r.stdout, "\nMISSED  before  success         0.00 %, at least 99.00 %\n")
+	})
+	t.Run("a_threshold_says_when", func(t *testing.T) {
+		r := command(t, dir, "storm", "run", "times.yaml", "--report", "times.html")
+		assert.Equal(t, 0, r.exit, r)
+		assert.Regexp(t, `\nok  after   success from 1s +0\.00 %, at most 1\.00 %\n`, r.stdout)
+		assert.Contains(t, r.stdout, "\nok  before  load of ledger from 500ms until 1.5s  4.000, at least 4.000\n")
+		assert.Contains(t, text(t, dir, "times.html"), "<td>load of ledger from 500ms until 1.5s</td>")
 	})
 	t.Run("problems_have_place_and_remedy", func(t *testing.T) {
 		r := command(t, dir, "storm", "run", "bad.yaml")
