@@ -20,7 +20,8 @@ import (
 // each error. That holds for the first one too: when the file becomes good, it is loaded.
 //
 // Write a changed file beside the old one and rename it: a file that is read when half of it is written may be valid. A
-// relative path is one of the working directory that New was called in. In a testing/synctest bubble use [WithCatalogFS].
+// relative path is one of the working directory that New was called in, an empty one is no path: the embedded catalog is in
+// force. In a testing/synctest bubble use [WithCatalogFS].
 func WithCatalogFile(path string) Option {
 	return Option{func(s *settings) { s.catalogFile = path }}
 }
