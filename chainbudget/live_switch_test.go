@@ -2,9 +2,11 @@ package chainbudget_test
 
 import (
 	"encoding/json"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -205,4 +207,30 @@ func TestSwitchHandler_answers(t *testing.T) {
 	assert.Equal(t, "runtime", shown.Dependencies[0].Retries.By)
 	assert.Equal(t, "enabled", shown.Dependencies[0].Retries.Catalog)
 	assert.WithinDuration(t, time.Now(), shown.Dependencies[0].Retries.Since, patient)
+}
+
+// What the page offers can be turned and followed, whatever the name. Once a name that the page had to cut or to replace
+// could not be turned by its own buttons.
+func TestRegression_SwitchHandler_turns_what_its_page_offers(t *testing.T) {
+	long := strings.Repeat("x", 400)
+	offers := regexp.MustCompile(`name="dependency" value="([^"]*)"`)
+	links := regexp.MustCompile(`href="(\?dependency=[^"]*)"`)
+	for _, name := range []string{"payments", long, "a\xffb", "a\x00b", "a\nb", "a\rb", " a ", "a&b=c;d+e#\"'<é>"} {
+		l := newLive(t, liveCatalog)
+		require.NoError(t, l.do(name, 0))
+		page := ask(l.SwitchHandler(), "GET", "/").Body.String()
+		offered := offers.FindAllStringSubmatch(page, -1)
+		require.Len(t, offered, 2, "all, and the dependency")
+		asBrowsersDo := strings.NewReplacer("\r\n", "\r\n", "\r", "\r\n", "\n", "\r\n").Replace(html.UnescapeString(offered[1][1]))
+		require.Equal(t, http.StatusSeeOther, turn(l.SwitchHandler(), asBrowsersDo, "disabled").Code, "%q", name)
+		value, _ := retriesLine(t, l.SDK, name)
+		assert.Equal(t, "disabled", value, "%q", name)
+		link := links.FindStringSubmatch(page)
+		require.NotEmpty(t, link, "%q", name)
+		assert.Contains(t, ask(l.page, "GET", "/"+html.UnescapeString(link[1])).Body.String(), "Effective settings of", "%q", name)
+	}
+	l := newLive(t, liveCatalog)
+	require.NoError(t, l.do(long+"1", 0))
+	require.NoError(t, l.do(long+"2", 0))
+	assert.Equal(t, http.StatusNotFound, turn(l.SwitchHandler(), long[:300]+"…", "disabled").Code, "it could be either")
 }

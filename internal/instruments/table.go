@@ -108,7 +108,7 @@ var table = [Count]Instrument{
 	RetriesPrevented: {Name: "chainbudget.retries.prevented", Unit: "{retry}", Attributes: perProfile,
 		Moves: "Retries that the profile's own attempts would still have made, when the SDK ends a call for the sake of others. It is a lower bound, which docs/metrics.md defines."},
 	RepeatedCalls: {Name: "chainbudget.repeated_calls", Unit: "{call}", Attributes: perProfile,
-		Moves: "Calls to an operation that had already failed in the same request: somebody retries around the SDK."},
+		Moves: "Calls to an operation that had already failed in the same request: somebody retries around the SDK. A call that an open breaker refuses at once is not looked at."},
 	ClaimsReceived: {Name: "chainbudget.claims.received", Unit: "{attempt}", Attributes: with(perProfile, otelprop.AttrClaim, otelprop.AttrOwner),
 		Moves: "Failed attempts by the claim that came with them, each when it ends."},
 	TokensLent: {Name: "chainbudget.tokens.lent", Unit: "{token}", Attributes: perProfile,

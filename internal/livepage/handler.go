@@ -58,7 +58,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := r.URL.Query()
-	ask := question{now: time.Now(), window: windowOf(query.Get("window")), only: query.Get("dependency")}
+	ask := question{now: time.Now(), window: windowOf(query.Get("window")), only: meant(h.sdk, query.Get("dependency"))}
 	p := read(h.sdk, ask)
 	var b bytes.Buffer
 	var err error

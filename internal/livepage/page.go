@@ -354,6 +354,32 @@ func decisions(list []engine.Recent, only string) []Decision {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
+// meant returns the dependency that a name from a link or a form of the page stands for: the one of that name, or else the
+// only one that the page shows so, because its own name is too long or has something in it that a form cannot say.
+func meant(sdk *engine.SDK, name string) string {
+	if name == "" || !sdk.Usable() {
+		return name
+	}
+	found, n, sought := name, 0, plain(name)
+	for _, d := range sdk.Dependencies() {
+		switch {
+		case d.Name() == name:
+			return name
+		case plain(d.Name()) == sought:
+			found, n = d.Name(), n+1
+		}
+	}
+	if n > 1 {
+		return name
+	}
+	return found
+}
+
+// plain is a name as it comes back from a form: without the NUL that HTML has not, and whatever ends of line browsers make.
+func plain(name string) string { return formless.Replace(text(name)) }
+
+var formless = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\uFFFD")
+
 // text cuts what is shown to size.
 func text(s string) string { return clip(s, maxText) }
 

@@ -80,7 +80,7 @@ func (h *switchHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, "there is no SDK")
 		return
 	}
-	if err := h.sdk.Turn(asked.Dependency, state); err != nil {
+	if err := h.sdk.Turn(meant(h.sdk, asked.Dependency), state); err != nil {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
