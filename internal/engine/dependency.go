@@ -147,6 +147,8 @@ func (p *Policy) Refusal(ctx context.Context, in *Inbound, repeatable bool) *own
 	entry := d.sdk.entrySlug // of an orphan
 	if in != nil {
 		entry = in.entry
+	} else {
+		d.sdk.counters.noPurse.Add(1)
 	}
 	p.entryCounters(entry).denied[ownership.ReasonBreakerOpen].Add(1)
 	if repeatable {
