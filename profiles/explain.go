@@ -60,7 +60,11 @@ func (c *Catalog) Explain(dependency string, inCode Name) Explanation {
 	}
 
 	from := c.profileOrigins(p)
-	settingsOf(p, func(key, value string) { add(key, value, from.profileKey(p.Name, key)) })
+	settingsOf(p, func(key, value string) {
+		if key != "external" { // stands above, as it holds for this dependency
+			add(key, value, from.profileKey(p.Name, key))
+		}
+	})
 	for _, k := range chainKeys() {
 		add("chain."+k.name, k.value(&c.Chain), c.from.chainKey(k.name))
 	}

@@ -189,6 +189,19 @@ func TestExplain_places_hold_the_values(t *testing.T) {
 	assert.Greater(t, n, 100)
 }
 
+// A key with two values would leave its reader to guess which one holds.
+func TestRegression_no_key_is_explained_twice(t *testing.T) {
+	c, err := Load([]byte("version: 1\nprofiles: {partner: {extends: read-heavy, external: true}}\ndependencies: {rates: {profile: partner}, ledger: {profile: write-path, external: true}}\n"), "c.yaml")
+	require.NoError(t, err)
+	for _, name := range []string{"rates", "ledger", "unknown"} {
+		seen := map[string]bool{}
+		for _, l := range c.Explain(name, ReadHeavy).Lines {
+			assert.False(t, seen[l.Key], "%s: %s stands there twice", name, l.Key)
+			seen[l.Key] = true
+		}
+	}
+}
+
 // The list of settings is the digest's: nothing that changes a profile is left out of what people see.
 func TestKeys_are_those_of_the_digest(t *testing.T) {
 	p := Default()
