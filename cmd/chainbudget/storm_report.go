@@ -100,13 +100,24 @@ func renderReport(w io.Writer, s *stormlab.Scenario, r *stormlab.Result) error {
 		if f.Until > 0 {
 			until = f.Until.String()
 		}
-		p.Faults = append(p.Faults, fmt.Sprintf("%s at %s from %v to %s", f.Kind, f.Service, f.From, until))
+		p.Faults = append(p.Faults, fmt.Sprintf("%s at %s%s from %v to %s", f.Kind, f.Service, extent(f), f.From, until))
 	}
 	if len(r.Variants) > 0 {
 		p.Loads = loadRows(r)
 		p.Plots = plots(s, r)
 	}
 	return reportPage.Execute(w, p)
+}
+
+// extent says whom a fault meets, where that is not everybody.
+func extent(f stormlab.Fault) (text string) {
+	if f.Caller != "" {
+		text = " for " + f.Caller
+	}
+	if f.Share > 0 && f.Share < 1 {
+		text += ", " + percent(f.Share) + " of requests,"
+	}
+	return text
 }
 
 func loadRows(r *stormlab.Result) (rows []row) {

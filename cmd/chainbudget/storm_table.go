@@ -46,9 +46,11 @@ func variantCells(v *stormlab.Outcome) []string {
 
 // writeDenials prints which gates refused how much.
 func writeDenials(b *strings.Builder, r *stormlab.Result) {
+	before := "\n"
 	for _, v := range r.Variants {
 		if text := denials(v.Denied); text != "" {
-			fmt.Fprintf(b, "\nrefused in %s: %s\n", v.Name, text)
+			fmt.Fprintf(b, "%srefused in %s: %s\n", before, v.Name, text)
+			before = ""
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestStormRun(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"ledger-down.yaml": ledgerDown,
 		"strict.yaml":      ledgerDown + "  - {metric: success, min: 99%}\n",
-		"times.yaml":       ledgerDown + "  - {metric: success, variant: after, from: 1s, max: 1%}\n  - {metric: load, service: ledger, variant: before, from: 500ms, until: 1.5s, min: 4}\n",
+		"times.yaml":       ledgerDown + "  - {metric: success, variant: after, from: 1s, max: 1%}\n  - {metric: load, service: ledger, variant: before, from: 500ms, until: 1.5s, min: 4}\nfaults:\n  - {kind: cut, service: ledger, caller: shop, share: 0.01%, from: 1s}\n",
 		"bad.yaml":         "version: 1\nduration: 2\n",
 		"old.yaml":         "version: 1\n", "new.yaml": "version: 1\ndependencies: {ledger: {profile: read-heavy}}\noverrides: {retries: disabled}\n",
 	})
@@ -72,6 +72,7 @@ func TestStormRun(t *testing.T) {
 		assert.Regexp(t, `\nok  after   success from 1s +0\.00 %, at most 1\.00 %\n`, r.stdout)
 		assert.Contains(t, r.stdout, "\nok  before  load of ledger from 500ms until 1.5s  4.000, at least 4.000\n")
 		assert.Contains(t, text(t, dir, "times.html"), "<td>load of ledger from 500ms until 1.5s</td>")
+		assert.Contains(t, text(t, dir, "times.html"), "Fault: cut at ledger for shop, 0.01 % of requests, from 1s to the end.")
 	})
 	t.Run("problems_have_place_and_remedy", func(t *testing.T) {
 		r := command(t, dir, "storm", "run", "bad.yaml")
@@ -84,6 +85,8 @@ func TestStormRun(t *testing.T) {
 		var result stormlab.Result
 		require.NoError(t, json.Unmarshal([]byte(r.stdout), &result))
 		require.Len(t, result.Variants, 2)
+		table := command(t, dir, "storm", "run", "ledger-down.yaml", "--catalog", "old.yaml", "--catalog", "new.yaml").stdout
+		assert.Regexp(t, `\n\nrefused in old\.yaml: .+\nrefused in new\.yaml: .+\n\n`, table)
 		assert.Equal(t, []string{"old.yaml", "new.yaml"}, []string{result.Variants[0].Name, result.Variants[1].Name})
 		assert.NotZero(t, result.Variants[0].Retries)
 		assert.Zero(t, result.Variants[1].Retries, "its switch")
