@@ -273,6 +273,9 @@ func (c *Call) admitRepeat() ownership.Reason {
 	case profiles.RepeatsRefuse:
 		return ownership.ReasonMaxAttempts
 	case profiles.RepeatsCharge:
+		if c.dep.disabled.Load() {
+			return ownership.ReasonDisabled // it would count as a retry, of which there are to be none
+		}
 		switch c.in.reserve() {
 		case reserved:
 			c.granted = true

@@ -60,3 +60,30 @@ func TestRepeats(t *testing.T) {
 		assert.Equal(t, Balance{Granted: 1, Held: 1}, r.in.Balance())
 	})
 }
+
+// A charged repetition is a retry, and while these are switched off there is none: it once went out and counted as one.
+func TestRegression_the_switch_refuses_charged_repetitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := can
+		o.Operation = 1
+		r := newRig(t, "\n  charging: {extends: plain, retry: {repeats: charge}}\n", "charging", 1, o)
+		r.fail(claimed(ownership.ClaimClaimed, "ledger", 1))
+		require.NoError(t, r.sdk.Turn(r.dep.Name(), SwitchDisabled))
+		r.call.Decide(time.Now())
+		r.call.Finish()
+		r.begin(o)
+		reason, err := r.call.Admit(time.Now())
+		require.NoError(t, err)
+		assert.Equal(t, ownership.ReasonDisabled, reason)
+		r.call.Refuse(reason, err)
+		assert.Equal(t, Balance{Granted: 1, Held: 1}, r.in.Balance())
+		assert.Zero(t, r.dep.totals().Retries)
+
+		require.NoError(t, r.sdk.Turn(r.dep.Name(), SwitchCatalog))
+		r.begin(o)
+		reason, err = r.call.Admit(time.Now())
+		require.NoError(t, err)
+		assert.Equal(t, ownership.ReasonAllowed, reason)
+		assert.Equal(t, Balance{Granted: 1, Spent: 1}, r.in.Balance())
+	})
+}
