@@ -22,7 +22,10 @@ func Register(meter metric.Meter, service string, collect func(*Observer)) (metr
 	var problems []error
 	for i := range table {
 		one, err := o.make(meter, ID(i))
-		if err != nil || one == nil {
+		if err == nil && one == nil {
+			err = errNone
+		}
+		if err != nil {
 			problems = append(problems, fmt.Errorf("chainbudget: instrument %s: %w", table[i].Name, err))
 			continue
 		}
@@ -42,6 +45,8 @@ func Register(meter metric.Meter, service string, collect func(*Observer)) (metr
 	}
 	return registration, errors.Join(problems...)
 }
+
+var errNone = errors.New("the provider returned none")
 
 // Observer takes the values of one collection. It belongs to the goroutine that collects.
 type Observer struct {

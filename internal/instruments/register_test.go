@@ -19,43 +19,51 @@ type meter struct {
 	metric.Meter
 	refuses  map[string]bool // nil = nothing
 	all      bool            // refuses everything
+	silent   bool            // refuses without an error
 	callback metric.Callback
 	observed int // how many instruments the callback may observe
 }
 
 var errRefused = errors.New("no room")
 
+func (m *meter) refusal() error {
+	if m.silent {
+		return nil
+	}
+	return errRefused
+}
+
 func (m *meter) Int64ObservableCounter(name string, options ...metric.Int64ObservableCounterOption) (metric.Int64ObservableCounter, error) {
 	if m.all || m.refuses[name] {
-		return nil, errRefused
+		return nil, m.refusal()
 	}
 	return m.Meter.Int64ObservableCounter(name, options...)
 }
 
 func (m *meter) Int64ObservableUpDownCounter(name string, options ...metric.Int64ObservableUpDownCounterOption) (metric.Int64ObservableUpDownCounter, error) {
 	if m.all || m.refuses[name] {
-		return nil, errRefused
+		return nil, m.refusal()
 	}
 	return m.Meter.Int64ObservableUpDownCounter(name, options...)
 }
 
 func (m *meter) Int64ObservableGauge(name string, options ...metric.Int64ObservableGaugeOption) (metric.Int64ObservableGauge, error) {
 	if m.all || m.refuses[name] {
-		return nil, errRefused
+		return nil, m.refusal()
 	}
 	return m.Meter.Int64ObservableGauge(name, options...)
 }
 
 func (m *meter) Float64ObservableCounter(name string, options ...metric.Float64ObservableCounterOption) (metric.Float64ObservableCounter, error) {
 	if m.all || m.refuses[name] {
-		return nil, errRefused
+		return nil, m.refusal()
 	}
 	return m.Meter.Float64ObservableCounter(name, options...)
 }
 
 func (m *meter) Float64ObservableGauge(name string, options ...metric.Float64ObservableGaugeOption) (metric.Float64ObservableGauge, error) {
 	if m.all || m.refuses[name] {
-		return nil, errRefused
+		return nil, m.refusal()
 	}
 	return m.Meter.Float64ObservableGauge(name, options...)
 }
@@ -127,4 +135,12 @@ func TestRegister_with_nothing(t *testing.T) {
 	require.ErrorIs(t, err, errRefused)
 	assert.Nil(t, registration)
 	assert.Nil(t, m.callback)
+}
+
+func TestRegression_a_provider_that_returns_neither_instrument_nor_error(t *testing.T) {
+	m := &meter{Meter: noop.Meter{}, all: true, silent: true}
+	registration, err := Register(m, "checkout", func(*Observer) { t.Error("nobody asks") })
+	require.ErrorContains(t, err, "instrument chainbudget.calls: the provider returned none")
+	assert.NotContains(t, err.Error(), "%!")
+	assert.Nil(t, registration)
 }
