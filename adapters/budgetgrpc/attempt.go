@@ -152,6 +152,12 @@ func (a *attempt) left() bool { return a.peer.Addr != nil }
 // answered reports whether the callee, or something in between, answered in gRPC.
 func (a *attempt) answered() bool { return len(a.header) > 0 || len(a.trailer) > 0 }
 
+// late reports whether the time is over that the attempt, or the caller, has.
+func (a *attempt) late() bool {
+	deadline, limited := a.Deadline()
+	return limited && !time.Now().Before(deadline)
+}
+
 // history is what happened below in an attempt.
 type history struct {
 	repeated bool  // a layer below made more than one run of gRPC's machinery

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -466,4 +467,22 @@ func TestRegression_A032_a_second_attempt_has_what_is_left_of_a_service_configs_
 	require.NoError(t, ask(rpctest.Begin(t, rec), conn))
 	require.Len(t, left, 3)
 	assert.LessOrEqual(t, left[2], 1700*time.Millisecond)
+}
+
+// TestRegression_a_callee_that_ends_a_stream_at_its_deadline_is_late: the callee is told its time, and its reset may be here before
+// the attempt's own timer has gone off. gRPC then makes up the status.
+func TestRegression_a_callee_that_ends_a_stream_at_its_deadline_is_late(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rec := rpctest.SDK(t, "caller")
+		call := budgetgrpc.UnaryClientInterceptor(rec.Dependency("callee", "hasty"), every)
+		for range 100 { // the timer comes first in some
+			err := call(rpctest.Begin(t, rec), "/test/Call", new(text), new(text), nil, func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
+				deadline, _ := ctx.Deadline()
+				time.Sleep(time.Until(deadline))
+				return status.Error(codes.DeadlineExceeded, "stream terminated by RST_STREAM with error code: CANCEL")
+			})
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Equal(t, codes.DeadlineExceeded, status.Code(err), "%v", err)
+		}
+	})
 }

@@ -66,12 +66,14 @@ func (x *call) judgeError(a *attempt, st *status.Status, below history) {
 		if cause == engine.ErrAttemptTimeout {
 			x.last = status.New(codes.DeadlineExceeded, cause.Error())
 			r.Err = errors.Join(cause, r.Err)
+		} else if a.late() { // the callee was told its time, and has ended the stream first
+			r.Err = errors.Join(engine.ErrAttemptTimeout, r.Err)
 		}
 		return
 	}
 	if a.answered() {
-		if deadline, limited := a.Deadline(); code == codes.DeadlineExceeded && limited && !time.Now().Before(deadline) {
-			r.Err = errors.Join(engine.ErrAttemptTimeout, r.Err) // the callee was told it, and has seen it first
+		if code == codes.DeadlineExceeded && a.late() { // likewise, with an answer
+			r.Err = errors.Join(engine.ErrAttemptTimeout, r.Err)
 		}
 		return
 	}
