@@ -150,7 +150,9 @@ func TestRegression_a_methods_own_definition_says_whether_it_may_run_twice(t *te
 		}}},
 	}, nil)
 	require.NoError(t, err)
-	require.NoError(t, protoregistry.GlobalFiles.RegisterFile(file))
+	if _, err := protoregistry.GlobalFiles.FindFileByPath(file.Path()); err != nil { // else it is there from the run before (-count)
+		require.NoError(t, protoregistry.GlobalFiles.RegisterFile(file))
+	}
 	for name, want := range map[string]int64{"Shop/Get": 4, "Shop/Put": 4, "Shop/Add": 1, "Shop/Pay": 1, "M/Get": 1, "Shop/None": 1, "Shop/Get/x": 1} {
 		t.Run(name, func(t *testing.T) {
 			var calls atomic.Int64
