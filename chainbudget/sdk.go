@@ -128,8 +128,9 @@ func (s *SDK) Dependency(name string, profile profiles.Name) (*Dependency, error
 	return (*Dependency)(d), err
 }
 
-// Close ends the SDK's use: it no longer follows the catalog's file, no meter observes it any more, and it saves what it has learned if [SDK.KeepEdges] was given
-// a file. Calls under way finish. No goroutine of the SDK is left then. Closing again does nothing.
+// Close ends the SDK's use: it no longer follows the catalog's file, no meter observes it any more, and it saves what it has
+// learned if [SDK.KeepEdges] was given a file. Calls under way finish. No goroutine of the SDK is left then. Closing again
+// does nothing.
 func (s *SDK) Close() error {
 	if !s.engine().Usable() {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -359,5 +360,22 @@ func TestRegression_a_profile_that_hedges_lends_over_connect(t *testing.T) {
 		d := rec.SDK.Totals().Dependencies["callee"]
 		assert.EqualValues(t, 1, d.Attempts)
 		assert.EqualValues(t, 2, d.Lent)
+	})
+}
+
+// TestRegression_a_callee_that_ends_a_stream_at_its_deadline_is_late: its reset may be here before the attempt's own timer has
+// gone off. It is no cancellation.
+func TestRegression_a_callee_that_ends_a_stream_at_its_deadline_is_late(t *testing.T) {
+	eachProtocol(t, func(t *testing.T, p protocol) {
+		synctest.Test(t, func(t *testing.T) {
+			rec := rpctest.SDK(t, "caller")
+			dep := with(rec.Dependency("callee", "hasty"), every)
+			client := connect.NewClient[text, text](&http.Client{Transport: rpctest.LateReset{}}, "http://callee"+callProcedure, append(p.options, dep)...)
+			for range 50 { // the timer comes first in some
+				_, err := ask(rpctest.Begin(t, rec), client)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.Equal(t, connect.CodeDeadlineExceeded, connect.CodeOf(err), "%v", err)
+			}
+		})
 	})
 }

@@ -91,9 +91,10 @@ func (x *Call) judgeError(a *Attempt, f *Failure) (s Substitute) {
 	case cause == nethttp.ErrReplay:
 		r.Err, r.Retryable, r.Excluded = errors.Join(cause, r.Err), true, true
 		return Substitute{codeUnavailable, cause}
-	case cause == engine.ErrAttemptTimeout:
-		r.Err, r.Retryable, r.Unsent = errors.Join(cause, r.Err), true, unsent
-		return Substitute{codeDeadlineExceeded, cause}
+	case cause == engine.ErrAttemptTimeout,
+		f.Status == 0 && f.Code == codeCanceled && a.late(): // the callee was told its time, and has reset the stream first
+		r.Err, r.Retryable, r.Unsent = errors.Join(engine.ErrAttemptTimeout, r.Err), true, unsent
+		return Substitute{codeDeadlineExceeded, engine.ErrAttemptTimeout}
 	case w.NeverLooked(): // net/http found the request itself wrong
 		r.Excluded, r.Unsent = true, true
 	default:

@@ -1,9 +1,11 @@
 package rpctest
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 )
 
 // Serve runs a server on the loopback interface until the test ends, in HTTP/1 and cleartext HTTP/2, and returns its URL.
@@ -24,4 +26,15 @@ func Client(t testing.TB, http2 bool) *http.Client {
 	transport.Protocols.SetUnencryptedHTTP2(http2)
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
+}
+
+// LateReset is a network on which every callee resets the stream when its time is over, as a server does that ends a handler
+// which does not. It is for bubbles of testing/synctest, in which that is the very instant of the caller's own timer.
+type LateReset struct{}
+
+// RoundTrip implements [http.RoundTripper].
+func (LateReset) RoundTrip(r *http.Request) (*http.Response, error) {
+	deadline, _ := r.Context().Deadline()
+	time.Sleep(time.Until(deadline) - time.Millisecond) // the callee was told a millisecond less
+	return nil, errors.New("stream error: stream ID 1; CANCEL; received from peer")
 }
