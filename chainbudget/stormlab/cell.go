@@ -133,7 +133,7 @@ func (a *arrivals) next(n uint64) {
 	c.crew.start(at, func() {
 		defer c.running.Done()
 		a.next(n + 1)
-		c.request(a.to, true)
+		c.request(a.to, a.source.of(n, drawNeed), true)
 	})
 }
 
@@ -149,9 +149,12 @@ func (c *cell) clients(t *Traffic, to *service, source stream, until int64) {
 		go func() {
 			defer c.running.Done()
 			c.wait(at)
+			source, wish := source.of(uint64(i), drawNeed), uint64(0) // what has failed it asks for again
 			for !c.stop.Load() {
 				began, every := c.now(), t.Every
-				if !c.request(to, false) && t.RetryEvery > 0 {
+				if c.request(to, source.of(wish, drawNeed), false) {
+					wish++
+				} else if t.RetryEvery > 0 {
 					every = t.RetryEvery
 				}
 				next := max(began+int64(every), c.now()+1)
@@ -164,9 +167,9 @@ func (c *cell) clients(t *Traffic, to *service, source stream, until int64) {
 	}
 }
 
-// request makes one request from outside and reports whether it succeeded. expected says that it would have come at this time
-// whatever had happened before.
-func (c *cell) request(to *service, expected bool) bool {
+// request makes one request from outside and reports whether it succeeded. need says what it is about, expected that it would
+// have come at this time whatever had happened before.
+func (c *cell) request(to *service, need stream, expected bool) bool {
 	began := c.now()
 	c.ledger.sent(to, began, expected)
 	n := to.outside
@@ -176,7 +179,7 @@ func (c *cell) request(to *service, expected bool) bool {
 		c.publish()
 		return false
 	}
-	v := &visit{cell: c, to: to, lanes: new(int), giveUp: math.MaxInt64, client: context.Background(), request: make(http.Header)}
+	v := &visit{cell: c, to: to, lanes: new(int), need: need, giveUp: math.MaxInt64, client: context.Background(), request: make(http.Header)}
 	handler := to.entry
 	if len(to.faults) > 0 && to.sdk != nil {
 		if bare, _ := to.withoutSDK(began); bare {

@@ -29,6 +29,9 @@ func (s stream) share(ordinal uint64, what draws) float64 {
 	return float64(s.bits(ordinal, what)>>11) / (1 << 53)
 }
 
+// of returns the stream of one part of what s is about.
+func (s stream) of(ordinal uint64, what draws) stream { return stream(s.bits(ordinal, what)) }
+
 // draws tells apart what is drawn for one ordinal.
 type draws uint64
 
@@ -37,7 +40,8 @@ const (
 	drawFailure
 	drawFault
 	drawNetwork
-	drawCall // and, by the place of the call, those after it
+	drawCall // by the place of the call
+	drawNeed // by the place of the call and its repetition
 )
 
 // scramble is the output function of the generator SplitMix64 (Steele, Lea and Flood 2014).

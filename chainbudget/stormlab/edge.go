@@ -52,9 +52,9 @@ func (c *cell) newEdge(caller, to *service, place int) *edge {
 	return e
 }
 
-// call makes one call for the request that v is, and returns why it failed.
-func (e *edge) call(ctx context.Context, v *visit, lane int) error {
-	f := &frame{Context: ctx, lane: lane}
+// call makes one call for the request that v is, and returns why it failed. need tells it from the request's other calls.
+func (e *edge) call(ctx context.Context, v *visit, lane int, need stream) error {
+	f := &frame{Context: ctx, lane: lane, need: need}
 	if e.rival != nil {
 		return e.rival.call(f, v)
 	}
@@ -147,7 +147,7 @@ func (e *edge) send(ctx context.Context, f *frame, from *visit, header http.Head
 		again = 0
 	}
 	for n := 1; ; n++ {
-		answer := &visit{cell: c, to: e.to, client: ctx, lanes: from.lanes, lane: f.lane, giveUp: end, request: header}
+		answer := &visit{cell: c, to: e.to, client: ctx, lanes: from.lanes, lane: f.lane, need: f.need, giveUp: end, request: header}
 		if again > 0 {
 			answer.request = header.Clone() // the handler takes what is the SDK's off it
 			answer.request[meshCount] = []string{strconv.Itoa(n)}

@@ -65,8 +65,8 @@ type Call struct {
 	To string
 	// Times is how many such calls it makes, 0 = 1.
 	Times int
-	// Share is the share of requests that need it, above 0 to 1; 0 = 1. It is drawn as a request arrives, for a repeated one
-	// again: it may succeed because it no longer needs what has failed.
+	// Share is the share of requests that need it, above 0 to 1; 0 = 1. It is drawn for what the request is about, so that a
+	// repeated attempt needs the same calls as the first one, and a client that asks again for what failed, too.
 	Share float64
 	// Optional says that the request goes on without it when it fails.
 	Optional bool

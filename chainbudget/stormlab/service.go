@@ -126,7 +126,7 @@ func (s *service) handle(ctx context.Context) (err error) {
 	if fails && !s.FailsLate {
 		return failure(http.StatusServiceUnavailable)
 	}
-	if err := s.calls(ctx, v, n); err != nil {
+	if err := s.calls(ctx, v); err != nil {
 		return err
 	}
 	if fails {
@@ -138,14 +138,14 @@ func (s *service) handle(ctx context.Context) (err error) {
 // hangs is after what time a request that hangs is answered after all.
 const hangs = time.Minute
 
-// calls makes the calls that the service needs for its request n.
-func (s *service) calls(ctx context.Context, v *visit, n uint64) error {
+// calls makes the calls that the service needs for the request that v is.
+func (s *service) calls(ctx context.Context, v *visit) error {
 	if s.Parallel {
-		return s.callsAtOnce(ctx, v, n)
+		return s.callsAtOnce(ctx, v)
 	}
 	for k, e := range s.edges {
-		for range s.times(k, n) {
-			if err := e.call(ctx, v, v.lane); err != nil && !e.Optional {
+		for n := range s.times(k, v) {
+			if err := e.call(ctx, v, v.lane, v.needOf(k, n)); err != nil && !e.Optional {
 				return err
 			}
 		}
@@ -153,10 +153,10 @@ func (s *service) calls(ctx context.Context, v *visit, n uint64) error {
 	return nil
 }
 
-// times is how often call k is made for request n.
-func (s *service) times(k int, n uint64) int {
+// times is how often call k is made for the request that v is.
+func (s *service) times(k int, v *visit) int {
 	call := &s.Calls[k]
-	if call.Share > 0 && call.Share < 1 && s.source.share(n, drawCall+draws(k)<<8) >= call.Share {
+	if call.Share > 0 && call.Share < 1 && v.need.share(uint64(k), drawCall) >= call.Share {
 		return 0
 	}
 	return max(call.Times, 1)
@@ -164,20 +164,20 @@ func (s *service) times(k int, n uint64) int {
 
 // callsAtOnce makes them on goroutines of their own, each with a lane and an instant to begin at. It needs all of them, and
 // answers when the last one has ended.
-func (s *service) callsAtOnce(ctx context.Context, v *visit, n uint64) error {
+func (s *service) callsAtOnce(ctx context.Context, v *visit) error {
 	var calls sync.WaitGroup
 	var failed error // of the first call in order that failed
 	at := math.MaxInt
 	order := 0
 	for k, e := range s.edges {
-		for range s.times(k, n) {
+		for n := range s.times(k, v) {
 			*v.lanes++
-			lane, place := *v.lanes, order
+			lane, place, need := *v.lanes, order, v.needOf(k, n)
 			order++
 			calls.Add(1)
 			s.cell.crew.start(s.cell.reserve(0, 0), func() {
 				defer calls.Done()
-				if err := e.call(ctx, v, lane); err != nil && !e.Optional && place < at {
+				if err := e.call(ctx, v, lane, need); err != nil && !e.Optional && place < at {
 					failed, at = err, place
 				}
 			})

@@ -11,12 +11,16 @@ import (
 
 // visit is one request at one service: its context there, its request and what it is answered. It runs on the goroutine of
 // its caller. The caller's context ends it and shows nothing else.
+//
+// need says what the request is about: it comes from the request from outside and the path of calls from there, and all attempts
+// of a call have the same. What a request needs is drawn from it, so that a repeated one needs the same again.
 type visit struct {
 	cell   *cell
 	to     *service
 	client context.Context
 	lanes  *int // used so far in the request from outside
 	lane   int
+	need   stream
 	giveUp int64 // when the first of the callers above stops waiting
 
 	request http.Header // what came with it; the service's own from then on
@@ -74,6 +78,9 @@ func (v *visit) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// needOf is what the nth of call k's repetitions is about.
+func (v *visit) needOf(k, n int) stream { return v.need.of(uint64(k)<<32|uint64(n), drawNeed) }
+
 // until returns when whoever waits for ctx stops: one of the callers above, or the time that the wire granted.
 func (v *visit) until(ctx context.Context) int64 {
 	if deadline, ok := ctx.Deadline(); ok {
@@ -96,6 +103,7 @@ func (c *cell) pass(at, end int64) bool {
 type frame struct {
 	context.Context
 	lane     int
+	need     stream // of all its attempts at the callee
 	attempts int
 }
 
