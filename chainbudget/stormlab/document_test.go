@@ -1,9 +1,11 @@
 package stormlab_test
 
 import (
+	"io/fs"
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +30,24 @@ func documented(t testing.TB) []byte {
 	text, _, ok := strings.Cut(rest, "```")
 	require.True(t, ok)
 	return []byte(text)
+}
+
+// The document's table of rules names scenarios and variants that are there.
+func TestDocument_rules_have_scenarios(t *testing.T) {
+	_, table, ok := strings.Cut(document(t), "## What the library shows of each rule")
+	require.True(t, ok)
+	table, _, _ = strings.Cut(table, "## How large")
+	rows := regexp.MustCompile("`([a-z0-9-]+)` ([a-z0-9-]+)(?:, ([a-z0-9-]+))?").FindAllStringSubmatch(table, -1)
+	assert.Greater(t, len(rows), 9)
+	for _, row := range rows {
+		data, err := fs.ReadFile(stormlab.Library(), row[1]+".yaml")
+		require.NoError(t, err, row[0])
+		s, err := stormlab.Load(data, row[1]+".yaml")
+		require.NoError(t, err)
+		for _, name := range row[2:] {
+			assert.True(t, name == "" || slices.ContainsFunc(s.Expect, func(e stormlab.Threshold) bool { return e.Variant == name && e.Shows != "" }), "%s: nothing says what %s shows", row[1], name)
+		}
+	}
 }
 
 // The document has a scenario that loads, and names every key of the file.

@@ -40,7 +40,7 @@ variants:
   - {name: y, policy: {kind: down_only, budget: 3}}
   - {name: z, policy: {kind: ratio, ratio: 10%, burst: 4}}
 expect:
-  - {metric: load, service: b, variant: x, from: 1s, until: 3s, min: 1, max: 120%}
+  - {metric: load, service: b, variant: x, from: 1s, until: 3s, min: 1, max: 120%, shows: a word}
   - {metric: p95, max: 250ms}
 `
 
@@ -72,7 +72,7 @@ func TestLoad_reads_every_key(t *testing.T) {
 			{Name: "z", Policy: stormlab.Policy{Kind: stormlab.PolicyRatio, Ratio: .1, Burst: 4}},
 		},
 		Expect: []stormlab.Threshold{
-			{Metric: stormlab.MetricLoad, Service: "b", Variant: "x", From: time.Second, Until: 3 * time.Second, Min: bound(1), Max: bound(1.2)},
+			{Metric: stormlab.MetricLoad, Service: "b", Variant: "x", From: time.Second, Until: 3 * time.Second, Min: bound(1), Max: bound(1.2), Shows: "a word"},
 			{Metric: stormlab.MetricP95, Max: bound(.25)},
 		},
 	}, got)
@@ -120,6 +120,7 @@ func TestLoad_names_line_column_and_remedy(t *testing.T) {
 		{"share_of_no_sdk", "variants:", "faults: [{kind: no_sdk, service: a, share: 50%}]\nvariants:", "s.yaml:8:44: faults[0].share: a service runs the SDK for all requests or for none; remove it"},
 		{"metric", "variants:", "expect: [{metric: joy, max: 1}]\nvariants:", `s.yaml:8:19: expect[0].metric: "joy" is no metric; write one of success, load, retries, p50, p95, p99`},
 		{"no_bound", "variants:", "expect: [{metric: success}]\nvariants:", "s.yaml:8:10: expect[0]: has no bound; set min, max or both"},
+		{"shows", "variants:", "expect: [{metric: success, max: 1, shows: \"two\\nlines\"}]\nvariants:", `s.yaml:8:43: expect[0].shows: is no line of text; write up to 200 bytes, without line breaks`},
 		{"latency", "{name: b}", "{name: b, work: {mean: 1ms, p50: 1ms, p99: 2ms}}", "s.yaml:5:21: services[1].work: is more than one distribution; use min and max, or mean, or p50 and p99"},
 		{"syntax", "{name: b}", "{name: b", "s.yaml:4:1: not valid YAML: "},
 		{"not_a_mapping", small, "- a\n", "s.yaml:1:1: expected keys with values, not a list; "},

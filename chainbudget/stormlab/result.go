@@ -76,7 +76,7 @@ type IntervalOutcome struct {
 	Arrivals []int64 `json:"arrivals"`
 }
 
-// Verdict is whether a variant kept to a threshold.
+// Verdict is whether a variant kept to a threshold. Measured is 0, and the threshold of a latency missed, where nothing succeeded.
 type Verdict struct {
 	Variant  string   `json:"variant"`
 	Metric   Metric   `json:"metric"`
@@ -87,6 +87,8 @@ type Verdict struct {
 	Min      *float64 `json:"min,omitempty"`
 	Max      *float64 `json:"max,omitempty"`
 	OK       bool     `json:"ok"`
+	// Shows is what it shows if OK, in the scenario's words.
+	Shows string `json:"shows,omitempty"`
 }
 
 func milliseconds(d time.Duration) float64 { return round(float64(d) / float64(time.Millisecond)) }
@@ -240,7 +242,9 @@ func share(part, whole int64) float64 {
 	return float64(part) / float64(whole)
 }
 
-// verdict measures a threshold.
+func (m Metric) latency() bool { return m == MetricP50 || m == MetricP95 || m == MetricP99 }
+
+// verdict measures a threshold. One for a latency is missed where nothing succeeded.
 func (s *Scenario) verdict(e *Threshold, variant string, l *ledger, visits [][]float64) Verdict {
 	t := s.sum(l, e.From, e.Until, visits)
 	k := -1
@@ -274,8 +278,9 @@ func (s *Scenario) verdict(e *Threshold, variant string, l *ledger, visits [][]f
 		v = t.latency.percentile(.99).Seconds()
 	}
 	v = round(v)
+	measured := v > 0 || !e.Metric.latency() // where nothing succeeded, nothing was fast
 	return Verdict{
 		Variant: variant, Metric: e.Metric, Service: e.Service, From: e.From.Seconds(), Until: e.Until.Seconds(), Measured: v, Min: e.Min, Max: e.Max,
-		OK: (e.Min == nil || v >= *e.Min) && (e.Max == nil || v <= *e.Max),
+		OK: measured && (e.Min == nil || v >= *e.Min) && (e.Max == nil || v <= *e.Max), Shows: e.Shows,
 	}
 }

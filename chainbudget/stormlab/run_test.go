@@ -40,6 +40,21 @@ func TestRun_tells_how_far_it_is(t *testing.T) {
 	assert.EqualValues(t, 1, last)
 }
 
+// Where nothing succeeded, no threshold of a latency is kept: nothing was fast.
+func TestRun_misses_latencies_of_nothing(t *testing.T) {
+	s := tiny()
+	s.Services[0].Failure = 1
+	most := 1.0
+	s.Expect = []stormlab.Threshold{{Metric: stormlab.MetricP95, Max: &most}}
+	r, err := s.Run(context.Background(), nil)
+	require.NoError(t, err)
+	assert.False(t, r.Pass())
+	s.Services[0].Failure = 0
+	r, err = s.Run(context.Background(), nil)
+	require.NoError(t, err)
+	assert.True(t, r.Pass(), "%+v", r.Verdicts)
+}
+
 // A context that ends makes the result partial, and a partial result passes no threshold.
 func TestRun_ends_with_its_context(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())

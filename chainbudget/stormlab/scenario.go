@@ -197,6 +197,8 @@ type Threshold struct {
 	From, Until time.Duration
 	// Min and Max bound it, both included: shares as 0 to 1, loads as multiples, latencies in seconds. One of them is set.
 	Min, Max *float64
+	// Shows says in words what a value within the bounds shows, up to 200 bytes in one line; reports put it on top. "" = nothing.
+	Shows string
 }
 
 // Metric is what a threshold is about.

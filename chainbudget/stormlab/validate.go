@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // The bounds of a scenario.
@@ -14,6 +15,7 @@ const (
 	maxIntervals = 10_000
 	maxCells     = 64
 	maxDuration  = 24 * time.Hour
+	maxShows     = 200 // bytes
 )
 
 // A finding is one thing wrong in a scenario: at names the value, as services[2].calls[0].to does.
@@ -269,6 +271,8 @@ func (s *Scenario) checkExpect(f *findings, names []string) {
 		}
 		f.window(e.From, e.Until, at)
 		f.need(e.Min != nil || e.Max != nil, at, "has no bound", "set min, max or both")
+		f.need(len(e.Shows) <= maxShows && strings.IndexFunc(e.Shows, unprintable) < 0, at+".shows", "is no line of text",
+			fmt.Sprintf("write up to %d bytes, without line breaks", maxShows))
 	}
 }
 
@@ -297,6 +301,8 @@ func (l Latency) check(f *findings, at string) {
 	f.need(l.Mean >= 0 && l.Mean <= maxLatency, at+".mean", fmt.Sprintf("%v is out of range", l.Mean), "use up to 1h")
 	f.need(l.P50 >= 0 && l.P99 >= l.P50 && l.P99 <= maxLatency && (l.P50 > 0 || l.P99 == 0), at, fmt.Sprintf("p50 %v and p99 %v are no distribution", l.P50, l.P99), "use p50 up to p99, at most 1h")
 }
+
+func unprintable(c rune) bool { return !unicode.IsPrint(c) }
 
 func words[S ~string](list []S) []string {
 	out := make([]string, len(list))

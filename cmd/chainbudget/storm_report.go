@@ -24,6 +24,7 @@ type report struct {
 	Name, Duration string
 	Seed           uint64
 	Partial        bool
+	Shown          []remark // in words
 	Columns        []string // of the table of variants
 	Variants       []row
 	Plots          []plot
@@ -33,6 +34,14 @@ type report struct {
 	Faults         []string
 }
 
+// remark is what a variant shows.
+type remark struct {
+	Class int
+	OK    bool
+	Name  string
+	Text  string
+}
+
 type row struct {
 	Name  string
 	Class int // of the line in the plots; -1 = none
@@ -40,8 +49,8 @@ type row struct {
 }
 
 type verdict struct {
-	OK                              bool
-	Variant, What, Measured, Bounds string
+	OK                                     bool
+	Variant, What, Measured, Bounds, Shows string
 }
 
 // plot is one number over time, one line for each variant.
@@ -91,6 +100,13 @@ func renderReport(w io.Writer, s *stormlab.Scenario, r *stormlab.Result) error {
 		if text := denials(v.Denied); text != "" {
 			p.Denials = append(p.Denials, row{Name: v.Name, Cells: []string{text}})
 		}
+	}
+	class := make(map[string]int)
+	for i := range r.Variants {
+		class[r.Variants[i].Name] = i
+	}
+	for _, line := range shownBy(r) {
+		p.Shown = append(p.Shown, remark{class[line.Variant], line.OK, line.Variant, line.text()})
 	}
 	for _, v := range r.Verdicts {
 		p.Verdicts = append(p.Verdicts, verdictOf(v))

@@ -31,6 +31,7 @@ func writeResult(w io.Writer, s *stormlab.Scenario, r *stormlab.Result) error {
 		fmt.Fprintln(table, r.Variants[i].Name+"\t"+strings.Join(variantCells(&r.Variants[i]), "\t"))
 	}
 	table.Flush()
+	writeShown(&b, r)
 	writeDenials(&b, r)
 	writeLoads(&b, r)
 	writeVerdicts(&b, r)
@@ -42,6 +43,33 @@ var variantColumns = []string{"requests", "success", "retries/request", "p50", "
 
 func variantCells(v *stormlab.Outcome) []string {
 	return []string{strconv.FormatInt(v.Sent, 10), percent(v.Success), number(perRequest(v.Retries, v.Sent)), latency(v.P50), latency(v.P95), latency(v.P99)}
+}
+
+// writeShown prints in words what the scenario shows, each with the figure that shows it.
+func writeShown(b *strings.Builder, r *stormlab.Result) {
+	before := "\n"
+	for _, line := range shownBy(r) {
+		fmt.Fprintf(b, "%s%s: %s\n", before, line.Variant, line.text())
+		before = ""
+	}
+}
+
+// shownBy are the thresholds that show something.
+func shownBy(r *stormlab.Result) (lines []verdict) {
+	for _, v := range r.Verdicts {
+		if v.Shows != "" {
+			lines = append(lines, verdictOf(v))
+		}
+	}
+	return lines
+}
+
+// text is what a verdict shows, or that it does not.
+func (v verdict) text() string {
+	if !v.OK {
+		return fmt.Sprintf("NOT SHOWN here: %s (%s %s%s)", v.Shows, v.What, v.Measured, v.Bounds)
+	}
+	return fmt.Sprintf("%s (%s %s)", v.Shows, v.What, v.Measured)
 }
 
 // writeDenials prints which gates refused how much.
@@ -130,7 +158,7 @@ func writeVerdicts(b *strings.Builder, r *stormlab.Result) {
 // verdictOf puts a verdict into words.
 func verdictOf(v stormlab.Verdict) verdict {
 	show := shown(v.Metric)
-	line := verdict{OK: v.OK, Variant: v.Variant, What: string(v.Metric), Measured: show(v.Measured)}
+	line := verdict{OK: v.OK, Variant: v.Variant, What: string(v.Metric), Measured: show(v.Measured), Shows: v.Shows}
 	if v.Service != "" {
 		line.What += " of " + v.Service
 	}
@@ -174,7 +202,11 @@ func seconds(v float64) string { return time.Duration(v * float64(time.Second)).
 
 func percent(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + " %" }
 
+// latency writes one, with a dash where nothing succeeded.
 func latency(ms float64) string {
+	if ms == 0 {
+		return "–"
+	}
 	if ms >= 1000 {
 		return strconv.FormatFloat(ms/1000, 'f', 2, 64) + " s"
 	}

@@ -36,6 +36,7 @@ func TestStormRun(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"ledger-down.yaml": ledgerDown,
 		"strict.yaml":      ledgerDown + "  - {metric: success, min: 99%}\n",
+		"shows.yaml":       ledgerDown + "  - {metric: load, service: ledger, variant: before, min: 4, shows: \"four <attempts>\"}\n  - {metric: success, variant: after, min: 1, shows: all is well}\n",
 		"times.yaml":       ledgerDown + "  - {metric: success, variant: after, from: 1s, max: 1%}\n  - {metric: load, service: ledger, variant: before, from: 500ms, until: 1.5s, min: 4}\nfaults:\n  - {kind: cut, service: ledger, caller: shop, share: 0.01%, from: 1s}\n",
 		"bad.yaml":         "version: 1\nduration: 2\n",
 		"old.yaml":         "version: 1\n", "new.yaml": "version: 1\ndependencies: {ledger: {profile: read-heavy}}\noverrides: {retries: disabled}\n",
@@ -66,6 +67,19 @@ func TestStormRun(t *testing.T) {
 		assert.Equal(t, 1, r.exit, r)
 		assert.Contains(t, r.stdout, "\nMISSED  before  success         0.00 %, at least 99.00 %\n")
 	})
+	t.Run("what_it_shows_is_said_on_top", func(t *testing.T) {
+		r := command(t, dir, "storm", "run", "shows.yaml", "--report", "shows.html")
+		assert.Equal(t, 1, r.exit, r)
+		assert.Contains(t, r.stdout, "\n\nbefore: four <attempts> (load of ledger 4.000)\nafter: NOT SHOWN here: all is well (success 0.00 %, at least 100.00 %)\n\n")
+		page := text(t, dir, "shows.html")
+		assert.Contains(t, page, "before: four &lt;attempts&gt; (load of ledger 4.000)</li>")
+		assert.Contains(t, page, `after: <span class="missed">NOT SHOWN here: all is well`)
+		r = command(t, dir, "storm", "run", "shows.yaml", "--format", "json")
+		assert.Contains(t, r.stdout, `"shows": "all is well"`)
+	})
+	t.Run("no_latency_of_nothing", func(t *testing.T) {
+		assert.Regexp(t, `\nbefore +100 +0\.00 % +3\.000 +– +– +–\n`, command(t, dir, "storm", "run", "ledger-down.yaml").stdout)
+	})
 	t.Run("a_threshold_says_when", func(t *testing.T) {
 		r := command(t, dir, "storm", "run", "times.yaml", "--report", "times.html")
 		assert.Equal(t, 0, r.exit, r)
@@ -94,7 +108,7 @@ func TestStormRun(t *testing.T) {
 		assert.Equal(t, 1, strings.Count(r.stderr, "pins a profile for none of the services"), r.stderr)
 	})
 	t.Run("library", func(t *testing.T) {
-		assert.Contains(t, command(t, dir, "storm", "list").stdout, "\nuber-chain    The published chain of seven services")
+		assert.Regexp(t, `\nuber-chain +The published chain of seven services`, command(t, dir, "storm", "list").stdout)
 		shown := command(t, dir, "storm", "show", "uber-chain")
 		assert.Equal(t, 0, shown.exit)
 		_, err := stormlab.Load([]byte(shown.stdout), "shown.yaml")
