@@ -22,6 +22,7 @@ BENCHFLAGS ?= -benchmem -timeout=30m
 DEMOFLAGS ?=
 WATCHFLAGS ?=
 SOAKTIME  ?= 5m
+MUTANTS   ?=
 
 STATICCHECK := $(CURDIR)/.bin/staticcheck
 CADDY       := $(CURDIR)/.bin/caddy
@@ -194,8 +195,12 @@ model: ## Search every state of the purse's protocol in every configuration of i
 	@go test -vet=off $(TESTFLAGS) -timeout 60m -v ./internal/model -args -full | grep --line-buffered -v '^ *=== '
 
 .PHONY: mutants
-mutants: ## Break each guarded invariant in a copy and demand that its test goes red
-	@go run ./internal/mutants/run
+mutants: ## Break each guarded rule in a copy and demand that its test goes red (MUTANTS="wire gates": those of two folders)
+	@go run ./internal/mutants/run $(MUTANTS)
+
+.PHONY: rules
+rules: ## Write the table of rules, mutants and tests from the patches
+	@go test -count=1 -run '^TestRules_are_recorded$$' ./internal/mutants/run -update
 
 .PHONY: api
 api: ## Write the exported API of every public package to api/*.txt

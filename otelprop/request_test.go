@@ -106,6 +106,7 @@ func TestReadRequest_Parameters(t *testing.T) {
 		{"timeout_of_seven_digits", ";timeout=0600000", func(*Request) {}},
 		{"timeout_of_two_to_the_64", ";timeout=18446744073709551617", func(*Request) {}},
 		{"digest_upper_case", ";profile=a@1A2B3C4D", func(*Request) {}},
+		{"digest_of_other_letters", ";profile=a@1a2b3c4g", func(*Request) {}},
 		{"digest_short", ";profile=a@1a2b3c4", func(*Request) {}},
 		{"two_digests", ";profile=a@1a2b3c4d@1a2b3c4d", func(*Request) {}},
 		{"profile_without_name", ";profile=@1a2b3c4d", func(*Request) {}},

@@ -75,7 +75,8 @@ func TestReadReturn_Lines(t *testing.T) {
 		"digit_among_flags":   {"v1.2.0.c.9f86d081.l1", RejectMalformed},
 		"retries_100":         {"v1.2.100.c.9f86d081.l", RejectMalformed},
 		"newer_version_alone": {"v3", RejectVersion},
-		"other_nonce":         {"v1.2.0.c.9f86d082.l", RejectRelayed},
+		"higher_nonce":        {"v1.2.0.c.9f86d082.l", RejectRelayed},
+		"lower_nonce":         {"v1.2.0.c.9f86d080.l", RejectRelayed},
 		"129_bytes":           {line + "." + strings.Repeat("x", MaxReturn-len(line)), RejectTooLong},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,6 +97,11 @@ func TestReadReturn_Lines(t *testing.T) {
 		got, ok, _ := ReadReturn([]string{"v1.2.0.n.9f86d081." + flags}, want.Nonce, 2)
 		assert.True(t, ok, flags)
 		assert.Equal(t, wantFlags, [2]bool{got.Leaf, got.Effects}, flags)
+	}
+	for flags, depth := range map[string]uint8{"-": 0, "l": 0, "A": 1, "Zl": 26, "CA": 1, "AC": 3} {
+		got, ok, _ := ReadReturn([]string{"v1.2.0.u.9f86d081." + flags + ".ledger"}, want.Nonce, 2)
+		assert.True(t, ok, flags)
+		assert.Equal(t, depth, got.Depth, "%s: the last one counts", flags)
 	}
 	for _, owner := range []string{"", "Ledger", "a b", "a;b", "\xff"} {
 		got, ok, rejects := ReadReturn([]string{"v1.2.0.c.9f86d081.l." + owner}, want.Nonce, 2)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -10,10 +11,12 @@ import (
 	"strings"
 )
 
-// A mutant is one patch and the test that must notice it.
+// A mutant is one patch, the rules that it breaks and the test that must notice it.
 type mutant struct {
-	name  string // of the patch file, without .patch
+	name  string // of the patch file below the folder of all, without .patch
 	patch string // absolute path of the patch file
+	rules []string
+	says  string // what is broken, in one sentence
 	target
 }
 
@@ -25,7 +28,34 @@ type target struct {
 
 func (t target) String() string { return t.pkg + " " + t.test }
 
-const testHeader = "# test:"
+const (
+	testHeader = "# test:"
+	ruleHeader = "# rule:"
+)
+
+// parseRules finds the rules that a patch names in the lines before its diff, and what it says about itself there.
+func parseRules(text string) (rules []string, says string, err error) {
+	var sentence []string
+	for line := range strings.SplitSeq(text, "\n") {
+		comment, ok := strings.CutPrefix(line, "#")
+		if !ok {
+			break
+		}
+		if rule, ok := strings.CutPrefix(line, ruleHeader); ok {
+			rules = append(rules, strings.TrimSpace(rule))
+		} else if !strings.HasPrefix(line, testHeader) {
+			sentence = append(sentence, strings.Fields(comment)...)
+		}
+	}
+	says = strings.Join(sentence, " ")
+	switch {
+	case len(rules) == 0 || slices.Contains(rules, ""):
+		return nil, "", fmt.Errorf("no line %q, or an empty one, on top", ruleHeader+" <rule>")
+	case says == "":
+		return nil, "", errors.New("no sentence on top that says what is broken")
+	}
+	return rules, says, nil
+}
 
 // parseTarget finds the test that a patch names in the lines before its diff.
 func parseTarget(text string) (target, error) {
@@ -61,10 +91,30 @@ func parseTarget(text string) (target, error) {
 	return found[0], nil
 }
 
-// readMutants reads the patches of a folder, sorted by name. With names, it reads only those. All problems are in the
-// error.
-func readMutants(dir string, names []string) ([]mutant, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.patch"))
+// findPatches returns the names of all patches below a folder, sorted: their paths with slashes, without .patch.
+func findPatches(dir string) (names []string, err error) {
+	err = filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+		name, ok := strings.CutSuffix(file, ".patch")
+		if err != nil || entry.IsDir() || !ok {
+			return err
+		}
+		rel, err := filepath.Rel(dir, name)
+		names = append(names, filepath.ToSlash(rel))
+		return err
+	})
+	return names, err
+}
+
+// asked reports whether somebody who asks for wanted means the patch called name: by the whole name, by its last part, or by
+// its folder.
+func asked(name, wanted string) bool {
+	return name == wanted || path.Base(name) == wanted || strings.HasPrefix(name, strings.TrimSuffix(wanted, "/")+"/")
+}
+
+// readMutants reads the patches below a folder, sorted by name. With names of patches or of folders, it reads only those.
+// All problems are in the error.
+func readMutants(dir string, wanted []string) ([]mutant, error) {
+	names, err := findPatches(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -72,33 +122,41 @@ func readMutants(dir string, names []string) ([]mutant, error) {
 		mutants  []mutant
 		problems []error
 	)
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".patch")
-		if len(names) > 0 && !slices.Contains(names, name) {
+	for _, name := range names {
+		if len(wanted) > 0 && !slices.ContainsFunc(wanted, func(w string) bool { return asked(name, w) }) {
 			continue
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		named, err := parseTarget(string(text))
+		m, err := readMutant(dir, name)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s.patch: %w", name, err))
 			continue
 		}
-		if file, err = filepath.Abs(file); err != nil {
-			return nil, err
-		}
-		mutants = append(mutants, mutant{name: name, patch: file, target: named})
+		mutants = append(mutants, m)
 	}
-	for _, name := range names {
-		if !slices.Contains(files, filepath.Join(dir, name+".patch")) {
-			problems = append(problems, fmt.Errorf("no patch %s.patch in %s", name, dir))
+	for _, w := range wanted {
+		if !slices.ContainsFunc(names, func(name string) bool { return asked(name, w) }) {
+			problems = append(problems, fmt.Errorf("no patch %s.patch, and no folder of that name, in %s", w, dir))
 		}
 	}
 	if len(mutants) == 0 && problems == nil {
 		problems = append(problems, fmt.Errorf("no *.patch in %s: nothing is guarded", dir))
 	}
 	return mutants, errors.Join(problems...)
+}
+
+func readMutant(dir, name string) (mutant, error) {
+	file, err := filepath.Abs(filepath.Join(dir, filepath.FromSlash(name)+".patch"))
+	if err != nil {
+		return mutant{}, err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return mutant{}, err
+	}
+	m := mutant{name: name, patch: file}
+	if m.target, err = parseTarget(string(text)); err != nil {
+		return mutant{}, err
+	}
+	m.rules, m.says, err = parseRules(string(text))
+	return m, err
 }

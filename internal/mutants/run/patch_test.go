@@ -7,7 +7,10 @@ import (
 	"testing"
 )
 
-const diff = "--- a/x.go\n+++ b/x.go\n@@ -1 +1 @@\n-a\n+b\n"
+const (
+	diff = "--- a/x.go\n+++ b/x.go\n@@ -1 +1 @@\n-a\n+b\n"
+	top  = "# rule: I1\n# A lease is copied.\n"
+)
 
 func TestParseTarget(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -56,22 +59,39 @@ func TestReadMutants(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got, err := readMutants(dir, nil); err == nil {
 		t.Errorf("no patch at all gives %v and no error", got)
 	}
-	write("b.patch", "# test: b TestB\n"+diff)
-	write("a.patch", "# test: a TestA\n"+diff)
+	write("wire/b.patch", top+"# test: b TestB\n"+diff)
+	write("a.patch", top+"# test: a TestA\n"+diff)
 	write("notes.txt", "")
 	got, err := readMutants(dir, nil)
-	if err != nil || len(got) != 2 || got[0].name != "a" || got[1].name != "b" || got[1].test != "TestB" || !filepath.IsAbs(got[0].patch) {
+	if err != nil || len(got) != 2 || got[0].name != "a" || got[1].name != "wire/b" || got[1].test != "TestB" || !filepath.IsAbs(got[0].patch) {
 		t.Errorf("readMutants = %+v, %v; want a and b", got, err)
 	}
-	if got, err := readMutants(dir, []string{"b"}); err != nil || len(got) != 1 || got[0].name != "b" {
-		t.Errorf("readMutants of b = %+v, %v", got, err)
+	if got[1].says != "A lease is copied." || len(got[1].rules) != 1 || got[1].rules[0] != "I1" {
+		t.Errorf("%+v, want the rule and the sentence", got[1])
+	}
+	for _, wanted := range []string{"b", "wire/b", "wire", "wire/"} {
+		if got, err := readMutants(dir, []string{wanted}); err != nil || len(got) != 1 || got[0].name != "wire/b" {
+			t.Errorf("readMutants of %s = %+v, %v", wanted, got, err)
+		}
+	}
+	write("ruled.patch", "# A lease is copied.\n# test: a TestA\n"+diff)
+	write("mute.patch", "# rule: I1\n# test: a TestA\n"+diff)
+	write("empty.patch", "# rule:\n# A lease is copied.\n# test: a TestA\n"+diff)
+	for name, problem := range map[string]string{"ruled": "# rule:", "mute": "what is broken", "empty": "# rule:"} {
+		if got, err := readMutants(dir, []string{name}); err == nil || !strings.Contains(err.Error(), problem) {
+			t.Errorf("%s: %+v, %v; want an error with %q", name, got, err, problem)
+		}
 	}
 	write("bad.patch", diff)
 	_, err = readMutants(dir, []string{"bad", "none"})

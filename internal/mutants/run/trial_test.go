@@ -38,7 +38,7 @@ func TestSkipped(t *testing.T) { t.Skip() }
 }
 
 func sumPatch(test, replacement string) string {
-	return "# test: ./nested " + test + "\n--- a/nested/sum.go\n+++ b/nested/sum.go\n@@ -1,5 +1,5 @@\n package nested\n \n func sum(a, b int) int {\n-\treturn a + b\n+\t" + replacement + "\n }\n"
+	return top + "# test: ./nested " + test + "\n--- a/nested/sum.go\n+++ b/nested/sum.go\n@@ -1,5 +1,5 @@\n package nested\n \n func sum(a, b int) int {\n-\treturn a + b\n+\t" + replacement + "\n }\n"
 }
 
 func TestTrial(t *testing.T) {
