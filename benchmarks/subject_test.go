@@ -1,14 +1,17 @@
 package benchmarks
 
 import (
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/chainbudget/chainbudget-go/benchmarks/subject"
+	"github.com/chainbudget/chainbudget-go/internal/engine"
+	"github.com/chainbudget/chainbudget-go/ownership"
 )
 
-// Each subject does what its name says, again and again and on several goroutines: an Op checks its own outcome. Under
-// the race detector this also is a test of the SDK and of how the libraries are set up here.
+// Each subject does what its name says, again and again and on several goroutines: an Op checks its own outcome, and the
+// callees count. Under the race detector this also is a test of the SDK and of how the libraries are set up here.
 func TestSubjectsWork(t *testing.T) {
 	const workers, runs = 4, 20
 	for _, s := range subject.All() {
@@ -28,7 +31,84 @@ func TestSubjectsWork(t *testing.T) {
 				})
 			}
 			all.Wait()
+			reached := int64(0)
+			for _, n := range run.Reached() {
+				reached += n
+			}
+			if want := attempts(s.Path) * workers * runs; reached != want {
+				t.Errorf("%d operations reached their callees %d times, want %d", workers*runs, reached, want)
+			}
+			if totals, ok := run.Totals(); ok {
+				wantCounted(t, s.Path, totals, workers*runs)
+			}
 		})
+	}
+}
+
+// attempts is how often one operation reaches its callee.
+func attempts(path string) int64 {
+	switch {
+	case strings.HasPrefix(path, "refusal/"), strings.HasPrefix(path, "decision/"), path == "chain":
+		return 0
+	case strings.HasSuffix(path, "/one_retry"):
+		return 2
+	default:
+		return 1
+	}
+}
+
+// wantCounted demands of the SDK that it has retried, or has refused to, for the reason that the path is about.
+func wantCounted(t *testing.T, path string, totals engine.Totals, ops int64) {
+	t.Helper()
+	var retries int64
+	denied := map[string]int64{}
+	for _, d := range totals.Dependencies {
+		retries += d.Retries
+		for reason, n := range d.Denied {
+			denied[reason] += n
+		}
+	}
+	want, reason := int64(0), ""
+	switch path {
+	case "transport/denied":
+		reason = ownership.ReasonChainExhausted.String()
+	case "transport/denied/unclaimed":
+		reason = ownership.ReasonUnclaimed.String()
+	default:
+		if strings.HasSuffix(path, "/one_retry") {
+			want = ops
+		}
+	}
+	if retries != want {
+		t.Errorf("%d operations made %d retries, want %d", ops, retries, want)
+	}
+	if reason != "" && denied[reason] != ops {
+		t.Errorf("%d operations were refused %v, want all as %s", ops, denied, reason)
+	}
+}
+
+// Requests to many dependencies go to each equally often.
+func TestDependenciesHaveTheirTurns(t *testing.T) {
+	s, err := subject.Find("transport/10000_dependencies", subject.Bare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := s.Open()
+	defer run.Close()
+	op := run.Worker()
+	for range 2 * subject.Many {
+		if err := op(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reached := run.Reached()
+	if len(reached) != subject.Many {
+		t.Fatalf("%d callees, want %d", len(reached), subject.Many)
+	}
+	for i, n := range reached {
+		if n != 2 {
+			t.Fatalf("callee %d had %d requests of %d, want 2", i, n, 2*subject.Many)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -15,7 +16,8 @@ type side struct {
 	subject subject.Subject
 	run     *subject.Run
 	workers []subject.Op
-	n       int // operations in one round of one worker
+	real    bool // it is timed in real time
+	n       int  // operations in one round of one worker
 	rounds  []float64
 }
 
@@ -24,7 +26,7 @@ func open(path, who string, workers int) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &side{subject: s, run: s.Open(), workers: make([]subject.Op, workers)}
+	d := &side{subject: s, run: s.Open(), workers: make([]subject.Op, max(workers, 1)), real: workers > 0}
 	for i := range d.workers {
 		d.workers[i] = d.run.Worker()
 	}
@@ -45,9 +47,8 @@ func (d *side) calibrate(round time.Duration) error {
 	}
 }
 
-// once lets every worker do its operations, all at the same time, and returns how long it took. One worker is measured
-// in processor time, so that what else the machine does counts little; several are in real time, which shows whether
-// they wait for each other.
+// once lets every worker do its operations, all at the same time, and returns how long it took: in processor time, so that
+// what else the machine does counts little, or in real time, which shows whether workers wait for each other.
 func (d *side) once() (time.Duration, error) {
 	loop := func(op subject.Op) error {
 		for range d.n {
@@ -70,7 +71,7 @@ func (d *side) once() (time.Duration, error) {
 		all.Wait()
 	}
 	took := time.Since(begin)
-	if now, ok := processor(); known && ok && len(d.workers) == 1 {
+	if now, ok := processor(); known && ok && !d.real {
 		took = now - used
 	}
 	for _, err := range errs {
@@ -111,9 +112,10 @@ func interleave(sides []*side, rounds int, round time.Duration) error {
 	return nil
 }
 
+// median returns NaN for no values.
 func median(values []float64) float64 {
 	if len(values) == 0 {
-		return 0
+		return math.NaN()
 	}
 	v := slices.Sorted(slices.Values(values))
 	if n := len(v); n%2 == 0 {
@@ -122,7 +124,8 @@ func median(values []float64) float64 {
 	return v[len(v)/2]
 }
 
-// ratios compares two sides round by round, after taking off what bare costs, which may be nil.
+// ratios compares two sides round by round, after taking off what bare costs, which may be nil. A round in which the peer
+// adds nothing is left out.
 func ratios(ours, peer, bare *side) []float64 {
 	list := make([]float64, 0, len(ours.rounds))
 	for i := range ours.rounds {

@@ -2,14 +2,16 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chainbudget/chainbudget-go/benchmarks/subject"
 )
 
 func TestWrongArgumentsEndWithStatus2AndOneLine(t *testing.T) {
-	for _, args := range [][]string{{"-rounds", "0"}, {"-rounds", "1001"}, {"-round", "1us"}, {"-round", "1h"}, {"x"}} {
+	for _, args := range [][]string{{"-rounds", "0"}, {"-rounds", "1001"}, {"-round", "1us"}, {"-round", "1h"}, {"x"}, {"-run", "("}, {"-run", "no_such_row"}} {
 		var out, errs bytes.Buffer
 		if code := run(args, &out, &errs); code != 2 {
 			t.Errorf("%q: status %d, want 2", args, code)
@@ -20,17 +22,15 @@ func TestWrongArgumentsEndWithStatus2AndOneLine(t *testing.T) {
 	}
 }
 
-// Every row names subjects that exist.
+// Every row names subjects that exist, and has a name of its own.
 func TestRowsCanBeMeasured(t *testing.T) {
+	seen := map[string]bool{}
 	for _, r := range rows {
-		whose := []string{subject.SDK}
-		if r.peer != "" {
-			whose = append(whose, r.peer)
+		if seen[r.id()] {
+			t.Errorf("two rows are called %s", r.id())
 		}
-		if r.over {
-			whose = append(whose, subject.Bare)
-		}
-		for _, who := range whose {
+		seen[r.id()] = true
+		for _, who := range r.sides() {
 			if _, err := subject.Find(r.path, who); err != nil {
 				t.Errorf("%s: %v", r.name, err)
 			}
@@ -38,25 +38,71 @@ func TestRowsCanBeMeasured(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestRunPicksRows(t *testing.T) {
+	var out, errs bytes.Buffer
+	if code := run([]string{"-run", "^chain$", "-rounds", "1", "-round", "1ms"}, &out, &errs); code != 0 {
+		t.Fatalf("status %d: %s", code, errs.String())
+	}
+	if got := out.String(); !strings.Contains(got, "a chain begun and ended") || strings.Contains(got, "transport, one retry") || strings.Contains(got, "memory:") {
+		t.Errorf("printed %q, want the one row", got)
+	}
+}
+
+// A row is measured from its subjects to its lines.
+func TestARowHasALineForEachSide(t *testing.T) {
+	r := row{name: "one", path: "transport/one_retry", over: true, allocs: none, peers: others(subject.Failsafe)}
+	res, err := r.measure(2, time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	print(&out, []result{res})
+	lines := strings.Split(out.String(), "\n")
+	for i, want := range []string{"", "one", "  chainbudget ", "  failsafe ", "  bare "} {
+		if !strings.HasPrefix(lines[i], want) {
+			t.Errorf("line %d is %q, want it to begin with %q", i, lines[i], want)
+		}
+	}
+	if res.bare.nanos <= 0 || res.ours.allocs <= res.bare.allocs || res.peers[0].figures.allocs <= res.bare.allocs {
+		t.Errorf("ours %v, failsafe %v, bare %v: want what the bare operation costs, and both above it", res.ours, res.peers[0].figures, *res.bare)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	bare := &figures{100, 4, 1000}
 	for _, c := range []struct {
 		name    string
-		result  result
+		row     row
+		ours    figures
+		bare    *figures
+		against *comparison // nil = the row's own targets
 		verdict string
+		missed  bool
 	}{
-		{"within", result{row: row{ratio: 0.6, allocs: 5, share: 0.25}, ratioIs: 0.6, oursAllocs: 5.2, peerAllocs: 22}, "ok"},
-		{"too many", result{row: row{ratio: 0.6, allocs: 5}, ratioIs: 0.1, oursAllocs: 6}, "FAIL: allocations"},
-		{"too large a share", result{row: row{allocs: none, share: 0.25}, oursAllocs: 6, peerAllocs: 20}, "FAIL: allocations"},
-		{"too many bytes", result{row: row{allocs: none, bytes: 100}, oursBytes: 301, peerBytes: 200}, "FAIL: allocations"},
-		{"bytes within", result{row: row{allocs: none, ratio: 1, bytes: 100}, oursBytes: 300, peerBytes: 200}, "ok"},
-		{"too slow a ratio", result{row: row{ratio: 0.6, allocs: 5}, ratioIs: 0.61, oursAllocs: 5}, "slower than the target"},
-		{"too slow", result{row: row{nanos: 150, allocs: 0}, ours: 151}, "slower than the target"},
-		{"nothing asked", result{row: row{allocs: none}, ratioIs: 9, oursAllocs: 99}, "no target"},
+		{name: "within", row: row{nanos: 150, allocs: 5}, ours: figures{150, 5.2, 0}, verdict: "ok"},
+		{name: "within_over_bare", row: row{allocs: 5}, ours: figures{0, 9.3, 0}, bare: bare, verdict: "ok"},
+		{name: "too_many", row: row{allocs: 5}, ours: figures{0, 6, 0}, verdict: "MISS: allocations", missed: true},
+		{name: "too_slow", row: row{nanos: 150, allocs: 0}, ours: figures{151, 0, 0}, verdict: "miss: slower"},
+		{name: "nothing_asked", row: row{allocs: none}, ours: figures{9, 99, 0}, verdict: ""},
+		{name: "share", row: row{allocs: none}, against: &comparison{peer: peer{share: 0.25}, allocs: 0.25}, verdict: "ok"},
+		{name: "too_large_a_share", row: row{allocs: none}, against: &comparison{peer: peer{share: 0.25}, allocs: 0.26}, verdict: "MISS: allocations", missed: true},
+		{name: "bytes_within", row: row{allocs: none}, ours: figures{0, 0, 300}, against: &comparison{peer: peer{bytes: 100}, figures: figures{0, 0, 200}}, verdict: "ok"},
+		{name: "too_many_bytes", row: row{allocs: none}, ours: figures{0, 0, 301}, against: &comparison{peer: peer{bytes: 100}, figures: figures{0, 0, 200}},
+			verdict: "MISS: allocations", missed: true},
+		{name: "too_slow_a_ratio", row: row{allocs: none}, against: &comparison{peer: peer{ratio: 0.6}, time: 0.61}, verdict: "miss: slower"},
+		{name: "no_ratio", row: row{allocs: none}, against: &comparison{peer: peer{ratio: 0.6}, time: math.NaN()}, verdict: "miss: slower"},
 	} {
-		c.result.judge()
-		if got := c.result.verdict(); got != c.verdict {
-			t.Errorf("%s: %q, want %q", c.name, got, c.verdict)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			res := result{row: c.row, ours: c.ours, bare: c.bare}
+			v := res.own()
+			if c.against != nil {
+				res.peers = []comparison{*c.against}
+				v = res.against(*c.against)
+			}
+			if v.String() != c.verdict || res.missed() != c.missed {
+				t.Errorf("%q, missed %v, want %q, %v", v, res.missed(), c.verdict, c.missed)
+			}
+		})
 	}
 }
 
@@ -74,7 +120,7 @@ func TestRatiosAreOfWhatIsAdded(t *testing.T) {
 	if m := median([]float64{4, 1, 2, 3}); m != 2.5 {
 		t.Errorf("median of four: %v", m)
 	}
-	if m := median(nil); m != 0 {
+	if m := median(nil); !math.IsNaN(m) {
 		t.Errorf("median of none: %v", m)
 	}
 }

@@ -2,147 +2,210 @@ package main
 
 import (
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/chainbudget/chainbudget-go/benchmarks/subject"
 )
 
-// row is one promise about cost.
+// row is one operation, done by the SDK and, in the same run, by everything that it is compared with.
 type row struct {
 	name string
 	path string // of the subjects
-	peer string // "" = none: the target is in nanoseconds
 	// over takes off what the bare operation costs, so that only what the libraries add is compared.
 	over    bool
-	workers int     // goroutines; 0 = 1
-	ratio   float64 // target for time, 0 = none
-	nanos   float64 // target for time in nanoseconds, 0 = none
-	allocs  int     // target for allocations of ours, over bare if over is set; -1 = none
-	share   float64 // target for allocations as a share of the peer's, 0 = none
-	bytes   float64 // target for bytes of ours beyond the peer's, 0 = none
+	workers int // goroutines; 0 = one, in processor time
+	peers   []peer
+
+	// Targets of ours. allocs is over bare if over is set.
+	nanos  float64 // 0 = none
+	allocs int     // -1 = none
+}
+
+// peer is what ours is compared with, and what the comparison should come to.
+type peer struct {
+	who   string
+	ratio float64 // target for time as a share of the peer's, 0 = none
+	share float64 // target for allocations as a share of the peer's, 0 = none
+	bytes float64 // target for bytes of ours beyond the peer's, 0 = none
 }
 
 // none is a row without a target for the number of allocations.
 const none = -1
 
+// others are peers without a target.
+func others(who ...string) []peer {
+	peers := make([]peer, len(who))
+	for i, w := range who {
+		peers[i].who = w
+	}
+	return peers
+}
+
+// with puts peers with a target before those without.
+func with(first peer, rest ...string) []peer { return append([]peer{first}, others(rest...)...) }
+
 var rows = []row{
-	{name: "transport, first attempt", path: "transport/first_attempt", peer: subject.Failsafe, over: true,
-		ratio: 0.6, allocs: 5, share: 0.25},
-	{name: "  below it a base that asks for Done", path: "transport/first_attempt/done_asked", peer: subject.Failsafe, over: true,
-		allocs: none},
-	{name: "  with an attempt timeout", path: "transport/first_attempt/timeout", peer: subject.Failsafe, over: true,
-		ratio: 0.5, allocs: 10},
-	{name: "  with metrics, against without", path: "transport/first_attempt/metrics", peer: subject.NoMetrics, over: true,
-		ratio: 1.1, allocs: 5, share: 1},
-	{name: "client and handler, a full hop", path: "full_hop", peer: subject.OTelHTTP, over: true,
-		ratio: 0.12, allocs: none},
-	{name: "  with foreign baggage and timeouts", path: "full_hop/foreign_baggage", peer: subject.OTelHTTP, over: true,
-		ratio: 0.25, allocs: none, share: 0.25},
-	{name: "Do around a function", path: "do", peer: subject.ByHand, ratio: 0.75, allocs: 1},
-	{name: "refusal, breaker open", path: "refusal/breaker_open", nanos: 150, allocs: 0},
-	{name: "  of a transport", path: "refusal/breaker_open/transport", nanos: 150, allocs: 0},
+	{name: "transport, first attempt", path: "transport/first_attempt", over: true, allocs: 5,
+		peers: with(peer{who: subject.Failsafe, ratio: 0.6, share: 0.25}, subject.ByHand, subject.RetryableHTTP, subject.OTelHTTP)},
+	{name: "  below it a base that asks for Done", path: "transport/first_attempt/done_asked", over: true, allocs: none,
+		peers: others(subject.Failsafe)},
+	{name: "  with an attempt timeout", path: "transport/first_attempt/timeout", over: true, allocs: 10,
+		peers: with(peer{who: subject.Failsafe, ratio: 0.5})},
+	{name: "  with metrics", path: "transport/first_attempt/metrics", over: true, allocs: 5,
+		peers: with(peer{who: subject.NoMetrics, ratio: 1.1, share: 1})},
+	{name: "transport, one retry", path: "transport/one_retry", over: true, allocs: none,
+		peers: others(subject.Failsafe, subject.ByHand, subject.RetryableHTTP)},
+	{name: "transport, denied by an empty budget", path: "transport/denied", over: true, allocs: none,
+		peers: others(subject.Failsafe, subject.ByHand, subject.RetryableHTTP)},
+	{name: "transport, denied by the callee's word", path: "transport/denied/unclaimed", over: true, allocs: none,
+		peers: others(subject.Failsafe, subject.ByHand, subject.RetryableHTTP)},
+	{name: "a chain begun and ended, part of the three above", path: "chain", allocs: none},
+	{name: "transport, PUT of 1 MiB", path: "transport/put_1mib", allocs: none,
+		peers: with(peer{who: subject.Bare, ratio: 1.1, bytes: 4 << 10}, subject.Failsafe, subject.ByHand, subject.RetryableHTTP, subject.OTelHTTP)},
+	{name: "refusal, breaker open", path: "refusal/breaker_open", nanos: 150, allocs: 0,
+		peers: others(subject.Failsafe, subject.GoBreaker)},
+	{name: "  of a transport", path: "refusal/breaker_open/transport", nanos: 150, allocs: 0,
+		peers: others(subject.Failsafe, subject.ByHand)},
 	{name: "refusal, budget empty", path: "refusal/budget_empty", nanos: 150, allocs: 0},
 	{name: "  with the error to wrap", path: "refusal/budget_empty/with_error", nanos: 150, allocs: 1},
 	{name: "the decision itself", path: "decision/allowed", allocs: 0},
-	{name: "1 MiB replayable PUT", path: "transport/put_1mib", peer: subject.Bare, ratio: 1.1, allocs: none, bytes: 4 << 10},
-	{name: "16 goroutines, one dependency", path: "transport/first_attempt", peer: subject.Failsafe, workers: 16,
-		ratio: 0.8, allocs: none},
-	{name: "  against no breaker", path: "transport/first_attempt", peer: subject.NoBreaker, workers: 16,
-		ratio: 1.15, allocs: none},
-	{name: "gRPC client, first attempt", path: "grpc/first_attempt", peer: subject.Failsafe, allocs: none},
-	{name: "  against a retry interceptor", path: "grpc/first_attempt", peer: subject.Middleware, allocs: none},
-	{name: "  against no library", path: "grpc/first_attempt", peer: subject.Bare, allocs: none},
-	{name: "gRPC client and server, a full hop", path: "grpc/full_hop", peer: subject.Bare, allocs: none},
-	{name: "connect client, first attempt", path: "connect/first_attempt", peer: subject.Bare, allocs: none},
-	{name: "  against backoff and gobreaker by hand", path: "connect/first_attempt", peer: subject.ByHand, allocs: none},
-	{name: "connect client and handler, a full hop", path: "connect/full_hop", peer: subject.Bare, allocs: none},
-	{name: "connect v2 client, first attempt", path: "connect2/first_attempt", peer: subject.Bare, allocs: none},
-	{name: "  against backoff and gobreaker by hand", path: "connect2/first_attempt", peer: subject.ByHand, allocs: none},
-	{name: "connect v2 client and server, a full hop", path: "connect2/full_hop", peer: subject.Bare, allocs: none},
+	{name: "handler", path: "handler", over: true, allocs: none,
+		peers: others(subject.OTelHTTP, subject.Failsafe)},
+	{name: "client and handler, a full hop", path: "full_hop", over: true, allocs: none,
+		peers: with(peer{who: subject.OTelHTTP, ratio: 0.12}, subject.Failsafe)},
+	{name: "  with foreign baggage and timeouts", path: "full_hop/foreign_baggage", over: true, allocs: none,
+		peers: with(peer{who: subject.OTelHTTP, ratio: 0.25, share: 0.25}, subject.Failsafe)},
+	{name: "function, first attempt", path: "do", allocs: 1,
+		peers: with(peer{who: subject.ByHand, ratio: 0.75}, subject.Failsafe, subject.Bare)},
+	{name: "function, one retry", path: "do/one_retry", over: true, allocs: none,
+		peers: others(subject.ByHand, subject.Failsafe)},
+	{name: "1 goroutine, 1 dependency", path: "transport/first_attempt", workers: 1, allocs: none, peers: parallel},
+	{name: "2 goroutines, 1 dependency", path: "transport/first_attempt", workers: 2, allocs: none, peers: parallel},
+	{name: "16 goroutines, 1 dependency", path: "transport/first_attempt", workers: 16, allocs: none,
+		peers: append([]peer{{who: subject.Failsafe, ratio: 0.8}, {who: subject.NoBreaker, ratio: 1.15}}, others(subject.ByHand, subject.Bare)...)},
+	{name: "1 goroutine, 10,000 dependencies", path: "transport/10000_dependencies", workers: 1, allocs: none, peers: parallelMany},
+	{name: "2 goroutines, 10,000 dependencies", path: "transport/10000_dependencies", workers: 2, allocs: none, peers: parallelMany},
+	{name: "16 goroutines, 10,000 dependencies", path: "transport/10000_dependencies", workers: 16, allocs: none, peers: parallelMany},
+	{name: "gRPC client, first attempt", path: "grpc/first_attempt", allocs: none,
+		peers: others(subject.Failsafe, subject.Middleware, subject.Bare)},
+	{name: "gRPC client, one retry", path: "grpc/one_retry", allocs: none,
+		peers: others(subject.Failsafe, subject.Middleware, subject.Bare)},
+	{name: "gRPC client and server, a full hop", path: "grpc/full_hop", allocs: none, peers: others(subject.Bare)},
+	{name: "connect client, first attempt", path: "connect/first_attempt", allocs: none, peers: others(subject.ByHand, subject.Bare)},
+	{name: "connect client and handler, a full hop", path: "connect/full_hop", allocs: none, peers: others(subject.Bare)},
+	{name: "connect v2 client, first attempt", path: "connect2/first_attempt", allocs: none, peers: others(subject.ByHand, subject.Bare)},
+	{name: "connect v2 client and server, a full hop", path: "connect2/full_hop", allocs: none, peers: others(subject.Bare)},
+}
+
+var (
+	parallel     = others(subject.Failsafe, subject.NoBreaker, subject.ByHand, subject.Bare)
+	parallelMany = others(subject.Failsafe, subject.ByHand, subject.Bare)
+)
+
+// id names the row for -run.
+func (r row) id() string {
+	if r.workers == 0 {
+		return r.path
+	}
+	return r.path + "/parallel_" + strconv.Itoa(r.workers)
+}
+
+// sides returns whom the row measures: ours, the peers, and bare where it is taken off.
+func (r row) sides() []string {
+	list := []string{subject.SDK}
+	for _, p := range r.peers {
+		list = append(list, p.who)
+	}
+	if r.over {
+		list = append(list, subject.Bare)
+	}
+	return list
 }
 
 // result is what a row came to.
 type result struct {
 	row
-	ours, peer, bare         float64 // nanoseconds, medians
-	ratioIs                  float64
-	oursAllocs, peerAllocs   float64 // over bare, if the row is
-	oursBytes, peerBytes     float64
-	timeMissed, allocsMissed bool
+	ours  figures
+	peers []comparison
+	bare  *figures // nil where nothing is taken off
+}
+
+// figures are those of one side: medians of whole operations.
+type figures struct{ nanos, allocs, bytes float64 }
+
+// comparison is ours against one peer. Ratios are of what each adds, if the row takes off the bare operation; NaN where the
+// peer adds nothing.
+type comparison struct {
+	peer
+	figures
+	time, allocs float64
 }
 
 // measure runs one row.
 func (r row) measure(rounds int, round time.Duration) (result, error) {
 	res := result{row: r}
-	ours, err := open(r.path, subject.SDK, max(r.workers, 1))
-	if err != nil {
-		return res, err
-	}
-	defer ours.run.Close()
-	sides := []*side{ours}
-	var peer, bare *side
-	if r.peer != "" {
-		if peer, err = open(r.path, r.peer, max(r.workers, 1)); err != nil {
+	var sides []*side
+	defer func() {
+		for _, d := range sides {
+			d.run.Close()
+		}
+	}()
+	for _, who := range r.sides() {
+		d, err := open(r.path, who, r.workers)
+		if err != nil {
 			return res, err
 		}
-		defer peer.run.Close()
-		sides = append(sides, peer)
-	}
-	if r.over {
-		if bare, err = open(r.path, subject.Bare, 1); err != nil {
-			return res, err
-		}
-		defer bare.run.Close()
-		sides = append(sides, bare)
+		sides = append(sides, d)
 	}
 	if err := interleave(sides, rounds, round); err != nil {
 		return res, err
 	}
-	if err := res.memory(ours, peer, bare); err != nil {
-		return res, err
+	list := make([]figures, len(sides))
+	for i, d := range sides {
+		var err error
+		if list[i], err = d.figures(); err != nil {
+			return res, err
+		}
 	}
-	res.ours = median(ours.rounds)
-	if bare != nil {
-		res.bare = median(bare.rounds)
+	res.ours = list[0]
+	var bare *side
+	if r.over {
+		bare, res.bare = sides[len(sides)-1], &list[len(list)-1]
 	}
-	if peer != nil {
-		res.peer = median(peer.rounds)
-		res.ratioIs = median(ratios(ours, peer, bare))
+	for i, p := range r.peers {
+		res.peers = append(res.peers, comparison{
+			peer: p, figures: list[i+1], time: median(ratios(sides[0], sides[i+1], bare)),
+			allocs: quotient(res.added(res.ours).allocs, res.added(list[i+1]).allocs),
+		})
 	}
-	res.judge()
 	return res, nil
+}
+
+// added returns figures beyond those of the bare operation, if that is taken off. Allocations are whole: what is beyond is
+// noise of the runtime.
+func (res *result) added(f figures) figures {
+	if res.bare != nil {
+		f = figures{f.nanos - res.bare.nanos, math.Round(f.allocs) - math.Round(res.bare.allocs), f.bytes - res.bare.bytes}
+	}
+	f.allocs = math.Round(f.allocs)
+	return f
+}
+
+func quotient(ours, peer float64) float64 {
+	if peer <= 0 {
+		return math.NaN()
+	}
+	return ours / peer
 }
 
 // memoryRuns is how many operations are averaged. What is made once in a while, such as the block of a breaker's next
 // tenth of a window, then is a small part of one allocation.
 const memoryRuns = 2000
 
-// memory measures allocations and bytes, over bare if there is one.
-func (res *result) memory(ours, peer, bare *side) error {
-	var baseAllocs, baseBytes float64
+func (d *side) figures() (figures, error) {
+	f := figures{nanos: median(d.rounds)}
 	var err error
-	if bare != nil {
-		if baseAllocs, baseBytes, err = subject.Memory(bare.workers[0], memoryRuns); err != nil {
-			return err
-		}
-	}
-	if res.oursAllocs, res.oursBytes, err = subject.Memory(ours.workers[0], memoryRuns); err != nil {
-		return err
-	}
-	if peer != nil {
-		if res.peerAllocs, res.peerBytes, err = subject.Memory(peer.workers[0], memoryRuns); err != nil {
-			return err
-		}
-		res.peerAllocs, res.peerBytes = res.peerAllocs-baseAllocs, res.peerBytes-baseBytes
-	}
-	res.oursAllocs, res.oursBytes = res.oursAllocs-baseAllocs, res.oursBytes-baseBytes
-	return nil
-}
-
-// judge compares with the targets. Allocations are whole: what is beyond is noise of the runtime.
-func (res *result) judge() {
-	res.timeMissed = res.ratio > 0 && res.ratioIs > res.ratio || res.nanos > 0 && res.ours > res.nanos
-	res.allocsMissed = res.allocs != none && math.Round(res.oursAllocs) > float64(res.allocs) ||
-		res.share > 0 && math.Round(res.oursAllocs) > res.share*math.Round(res.peerAllocs) ||
-		res.bytes > 0 && res.oursBytes > res.peerBytes+res.bytes
+	f.allocs, f.bytes, err = subject.Memory(d.workers[0], memoryRuns)
+	return f, err
 }

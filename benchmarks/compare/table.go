@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math"
@@ -9,64 +10,63 @@ import (
 )
 
 const (
-	columns = "path\tours ns\tpeer ns\tratio\ttarget\tallocs\ttarget\tB\tpeer's allocs\tpeer\tverdict\t"
-	legend  = `ns: medians of whole operations, in processor time except for goroutines. ratio: of what each adds to the bare operation, where a row has one, else of the whole.
-allocs, B: what ours adds likewise. A missed target for allocations fails the run; a missed one for time is reported.
+	columns = "\tns\tallocs\tB\tadded ns\tadded allocs\tours/its: time\tallocs\ttarget\tverdict\t"
+	legend  = `ns, allocs, B: medians of whole operations, in processor time; rows of goroutines in real time.
+added: beyond the bare operation, in rows that take it off; there the ratios are of what ours and the other add, else of the whole.
+A missed target for allocations ends the command with status 1. A missed target for time is reported.
 `
 )
 
-// print writes the results as one table.
+// print writes the results as one table, with a block for each row.
 func print(w io.Writer, results []result) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var text bytes.Buffer
+	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, columns)
 	for _, r := range results {
-		fmt.Fprintln(t, strings.Join(r.cells(), "\t")+"\t")
+		for _, cells := range r.lines() {
+			// Each line has all cells: a column ends where a line lacks it.
+			fmt.Fprintln(t, strings.Join(append(cells, make([]string, width-len(cells))...), "\t")+"\t")
+		}
 	}
 	t.Flush()
+	for line := range strings.Lines(text.String()) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+	}
 	fmt.Fprint(w, "\n", legend)
 }
 
-func (res *result) cells() []string {
-	cells := []string{res.name, nanos(res.ours), "-", "-", "-", whole(res.oursAllocs), "-", whole(res.oursBytes), "-", "-", res.verdict()}
-	if res.peer > 0 {
-		cells[2], cells[3] = nanos(res.peer), fmt.Sprintf("%.2f", res.ratioIs)
-		cells[8], cells[9] = whole(res.peerAllocs), res.row.peer
+// width is the number of columns.
+var width = strings.Count(columns, "\t")
+
+// lines returns the cells of a row's block.
+func (res *result) lines() [][]string {
+	own := res.own()
+	list := [][]string{{res.name}, append(res.side("chainbudget", res.ours), "", "", own.text(), own.String())}
+	for _, c := range res.peers {
+		v := res.against(c)
+		list = append(list, append(res.side(c.who, c.figures), ratio(c.time), ratio(c.allocs), v.text(), v.String()))
 	}
-	switch {
-	case res.ratio > 0:
-		cells[4] = fmt.Sprintf("<= %.2f", res.ratio)
-	case res.nanos > 0:
-		cells[4] = fmt.Sprintf("<= %.0f ns", res.nanos)
+	if res.bare != nil {
+		list = append(list, res.side("bare", *res.bare)[:4])
 	}
-	var targets []string
-	if res.allocs != none {
-		targets = append(targets, fmt.Sprintf("<= %d", res.allocs))
-	}
-	if res.share > 0 {
-		targets = append(targets, fmt.Sprintf("<= %.2f x", res.share))
-	}
-	if res.bytes > 0 {
-		targets = append(targets, fmt.Sprintf("<= +%.0f B", res.bytes))
-	}
-	if len(targets) > 0 {
-		cells[6] = strings.Join(targets, ", ")
+	return list
+}
+
+// side returns the cells that every side has.
+func (res *result) side(who string, f figures) []string {
+	cells := []string{"  " + who, whole(f.nanos), whole(f.allocs), whole(f.bytes), "", ""}
+	if res.bare != nil {
+		added := res.added(f)
+		cells[4], cells[5] = whole(added.nanos), whole(added.allocs)
 	}
 	return cells
 }
 
-func (res *result) verdict() string {
-	switch {
-	case res.allocsMissed:
-		return "FAIL: allocations"
-	case res.timeMissed:
-		return "slower than the target"
-	case res.ratio == 0 && res.nanos == 0 && res.allocs == none:
-		return "no target"
-	default:
-		return "ok"
-	}
-}
-
-func nanos(v float64) string { return fmt.Sprintf("%.0f", v) }
-
 func whole(v float64) string { return fmt.Sprintf("%.0f", math.Round(v)) }
+
+func ratio(v float64) string {
+	if math.IsNaN(v) {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", v)
+}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/chainbudget/chainbudget-go/otelprop"
 )
@@ -19,11 +20,22 @@ var targetURL = &url.URL{Scheme: "http", Host: "payments.internal", Path: "/v1/c
 // callee stands for what is called, in place of a network: it answers at once, and sends back what an SDK there would.
 // Every library gets the same answer for the same work.
 type callee struct {
+	*tally
 	watches bool // it asks the request's context for Done, as net/http does
-	fails   bool // every other answer is a 503
-	count   int
+	answers answers
+	waits   bool   // after an answer that is going to be repeated, it waits for a timer of no length
 	reads   []byte // what it reads bodies into, piece by piece; nil = it does not read them
 }
+
+// answers is what a callee answers.
+type answers uint8
+
+const (
+	succeeding  answers = iota // 200
+	alternating                // 503 and 200 in turn
+	failing                    // 503
+	forbidding                 // 503, and nobody is to send the request again
+)
 
 // RoundTrip implements [http.RoundTripper].
 func (c *callee) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -35,19 +47,37 @@ func (c *callee) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	c.count++
-	status := http.StatusOK
-	if c.fails && c.count%2 == 1 {
+	status, claim := http.StatusOK, ".0.n."
+	switch n := c.hit(); {
+	case c.answers == failing, c.answers == alternating && n%2 == 1:
 		status = http.StatusServiceUnavailable
+		if c.waits {
+			<-time.NewTimer(0).C
+		}
+	case c.answers == forbidding:
+		status, claim = http.StatusServiceUnavailable, ".0.u."
 	}
 	nonce, grant := "00000000", "0"
 	if lines := req.Header[otelprop.HTTPRequestHeader]; len(lines) > 0 {
 		nonce, grant = leased(lines[0])
 	}
+	header := http.Header{otelprop.HTTPReturnHeader: {"v1." + grant + claim + nonce + ".-"}}
+	if c.answers == forbidding {
+		header[shouldRetryHeader] = []string{"false"}
+	}
 	return &http.Response{
 		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody, Request: req,
-		Header: http.Header{otelprop.HTTPReturnHeader: {"v1." + grant + ".0.n." + nonce + ".-"}},
+		Header: header,
 	}, nil
+}
+
+// shouldRetryHeader is what some public APIs say beside a failure, and what libraries can be told to look at that do not
+// read a claim.
+const shouldRetryHeader = "X-Should-Retry"
+
+// forbidden reports whether a response says that nobody is to send the request again.
+func forbidden(resp *http.Response) bool {
+	return resp != nil && resp.Header.Get(shouldRetryHeader) == "false"
 }
 
 // receive reads a body to its end as net/http does to send it: copied once, through a buffer that is there.
@@ -74,6 +104,11 @@ func leased(line string) (nonce, grant string) {
 
 // get sends one GET and demands a 200.
 func get(ctx context.Context, rt http.RoundTripper, header http.Header) error {
+	return getStatus(ctx, rt, header, http.StatusOK)
+}
+
+// getStatus sends one GET and demands a status.
+func getStatus(ctx context.Context, rt http.RoundTripper, header http.Header, status int) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		return err
@@ -81,17 +116,21 @@ func get(ctx context.Context, rt http.RoundTripper, header http.Header) error {
 	if header != nil {
 		req.Header = header
 	}
-	return send(rt, req)
+	return send(rt, req, status)
 }
 
-func send(rt http.RoundTripper, req *http.Request) error {
+func send(rt http.RoundTripper, req *http.Request, status int) error {
 	resp, err := rt.RoundTrip(req)
 	if err != nil {
 		return err
 	}
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %d", resp.StatusCode)
+	return wantStatus(resp.StatusCode, status)
+}
+
+func wantStatus(status, want int) error {
+	if status != want {
+		return fmt.Errorf("status %d, want %d", status, want)
 	}
 	return nil
 }
@@ -125,5 +164,11 @@ func serverRequest(ctx context.Context, header http.Header) *http.Request {
 	return r.WithContext(ctx)
 }
 
-// served is the innermost handler.
-func served(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
+// served is the innermost handler. It counts the requests that reach it.
+func (s *stage) served() http.Handler {
+	t := s.tally()
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		t.hit()
+		w.WriteHeader(http.StatusOK)
+	})
+}

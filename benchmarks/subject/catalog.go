@@ -11,7 +11,8 @@ import (
 )
 
 // catalog has one profile for each kind of operation. plain is what the other libraries are set to as well: three
-// attempts, a breaker, a retry budget.
+// attempts, a breaker, a retry budget. The breaker of failing counts every attempt and cannot open: a million do not fit
+// its window.
 const catalog = `version: 1
 chain: {budget: 3, max_budget: 10}
 profiles:
@@ -23,6 +24,7 @@ profiles:
     budget: {ratio: 100%}
     breaker: {failure_ratio: 90%}
     availability_floor: 0%
+  failing: {extends: retrying, breaker: {min_requests: 1000000, window: 1s}}
   endless: {extends: plain, retry: {max_attempts: 99}, budget: disabled, breaker: disabled, availability_floor: 0%}
   broken: {extends: plain, breaker: {min_requests: 1, open_for: 1h}}
 `
@@ -32,6 +34,12 @@ const emptyChain = `version: 1
 chain: {budget: 0}
 profiles:
   endless: {extends: read-heavy, budget: disabled, breaker: disabled, availability_floor: 0%}
+  failing:
+    extends: read-heavy
+    retry: {max_attempts: 3, attempt_timeout: 0s}
+    budget: {ratio: 100%}
+    breaker: {min_requests: 1000000, window: 1s}
+    availability_floor: 0%
 `
 
 // newSDK returns an SDK that differs from what chainbudget.New makes in one thing: no backoff lasts any time.
@@ -46,7 +54,11 @@ func newSDK(yaml string) *engine.SDK {
 }
 
 func dependency(sdk *engine.SDK, profile profiles.Name) *engine.Dependency {
-	d, _, err := sdk.Dependency("payments", profile)
+	return named(sdk, "payments", profile)
+}
+
+func named(sdk *engine.SDK, name string, profile profiles.Name) *engine.Dependency {
+	d, _, err := sdk.Dependency(name, profile)
 	if err != nil {
 		panic(err) // the catalog above lacks the profile
 	}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"connectrpc.com/connect"
-	"github.com/cenkalti/backoff/v7"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/chainbudget/chainbudget-go/adapters/budgetconnect"
@@ -27,6 +26,7 @@ func connects() []Subject {
 	const client, hop = "connect/first_attempt", "connect/full_hop"
 	sdk := func(s *stage) connectWay {
 		sdk := newSDK(catalog)
+		s.client = sdk
 		return connectWay{
 			client:  budgetconnect.NewClientInterceptor((*chainbudget.Dependency)(dependency(sdk, "plain"))),
 			context: func() context.Context { return s.inRequest(sdk) },
@@ -39,13 +39,13 @@ func connects() []Subject {
 	}
 	bare := func(s *stage) connectWay { return connectWay{context: s.serverContext} }
 	byHand := func(s *stage) connectWay {
-		breaker := newGoBreaker[connect.AnyResponse]()
+		breaker := newGoBreaker[connect.AnyResponse](terms{})
 		return connectWay{context: s.serverContext, client: connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 			return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 				guarded := func() (connect.AnyResponse, error) {
 					return breaker.Execute(func() (connect.AnyResponse, error) { return next(ctx, req) })
 				}
-				return backoff.Retry(ctx, guarded, backoff.WithBackOff(newBackOff()), backoff.WithMaxTries(3))
+				return retried(ctx, guarded, terms{})
 			}
 		})}
 	}
@@ -73,7 +73,9 @@ func connected(path, who string, way func(*stage) connectWay) Subject {
 
 // connectClient starts a server and returns a client of it, until the stage ends.
 func (s *stage) connectClient(w connectWay) *connect.Client[emptypb.Empty, emptypb.Empty] {
+	t := s.tally()
 	client := s.loopback(connect.NewUnaryHandler(emptyMethod, func(_ context.Context, req *connect.Request[emptypb.Empty]) (*connect.Response[emptypb.Empty], error) {
+		t.hit()
 		return connect.NewResponse(req.Msg), nil
 	}, connect.WithInterceptors(w.handler)))
 	return connect.NewClient[emptypb.Empty, emptypb.Empty](client, "http://payments"+emptyMethod, connect.WithInterceptors(w.client))

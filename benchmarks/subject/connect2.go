@@ -6,7 +6,6 @@ import (
 
 	"connectrpc.com/connect/v2"
 	"connectrpc.com/connect/v2/connecthttp"
-	"github.com/cenkalti/backoff/v7"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/chainbudget/chainbudget-go/adapters/budgetconnect2"
@@ -27,6 +26,7 @@ func connects2() []Subject {
 	const client, hop = "connect2/first_attempt", "connect2/full_hop"
 	sdk := func(s *stage) connect2Way {
 		sdk := newSDK(catalog)
+		s.client = sdk
 		return connect2Way{
 			client:  []connect.ClientInterceptor{budgetconnect2.NewClientInterceptor((*chainbudget.Dependency)(dependency(sdk, "plain")))},
 			context: func() context.Context { return s.inRequest(sdk) },
@@ -39,12 +39,12 @@ func connects2() []Subject {
 	}
 	bare := func(s *stage) connect2Way { return connect2Way{context: s.serverContext} }
 	byHand := func(s *stage) connect2Way {
-		breaker := newGoBreaker[struct{}]()
+		breaker := newGoBreaker[struct{}](terms{})
 		return connect2Way{context: s.serverContext, around: func(ctx context.Context, op Op) error {
 			guarded := func() (struct{}, error) {
 				return breaker.Execute(func() (struct{}, error) { return struct{}{}, op() })
 			}
-			_, err := backoff.Retry(ctx, guarded, backoff.WithBackOff(newBackOff()), backoff.WithMaxTries(3))
+			_, err := retried(ctx, guarded, terms{})
 			return err
 		}}
 	}
@@ -59,8 +59,10 @@ func connected2(path, who string, way func(*stage) connect2Way) Subject {
 		s := new(stage)
 		w := way(s)
 		spec := connect.Spec{Procedure: emptyMethod}
+		t := s.tally()
 		server, mux := connect.NewServer(w.server...), http.NewServeMux()
 		server.Register(connect.Method{Spec: spec, Handler: func(_ context.Context, _ connect.Spec, stream connect.ServerStream) error {
+			t.hit()
 			req := new(emptypb.Empty)
 			if err := stream.Receive(req); err != nil {
 				return err

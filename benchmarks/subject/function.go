@@ -3,11 +3,8 @@ package subject
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"time"
 
-	"github.com/cenkalti/backoff/v7"
 	"github.com/failsafe-go/failsafe-go"
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
@@ -15,55 +12,108 @@ import (
 	"github.com/chainbudget/chainbudget-go/chainbudget"
 )
 
-var errDown = errors.New("down")
+var (
+	errDown      = errors.New("down")
+	errRetryable = chainbudget.Retryable(errDown)
+)
 
-func wantOK(status int) error {
-	if status != http.StatusOK {
-		return fmt.Errorf("status %d", status)
+// function is what is called: it returns nil, or a failure and nil in turn.
+func (s *stage) function(answers answers, waits bool) func() error {
+	t := s.tally()
+	return func() error {
+		if n := t.hit(); answers == succeeding || n%2 == 0 {
+			return nil
+		}
+		if waits {
+			<-time.NewTimer(0).C
+		}
+		return errRetryable
 	}
-	return nil
 }
 
-// functions run a function that succeeds at once.
+// functions run a function that succeeds at once, or at the second attempt.
 func functions() []Subject {
-	const path = "do"
+	const first, retry = "do", "do/one_retry"
+	failing := terms{fails: true}
 	return []Subject{
-		{Path: path, Who: SDK, open: func() *stage {
+		{Path: first, Who: SDK, open: func() *stage {
 			s := new(stage)
-			sdk := newSDK(catalog)
-			dep := (*chainbudget.Dependency)(dependency(sdk, "plain"))
+			s.client = newSDK(catalog)
+			dep := (*chainbudget.Dependency)(dependency(s.client, "plain"))
 			s.worker = func() Op {
-				ctx := s.inRequest(sdk)
-				fn := func(context.Context) error { return nil }
+				ctx, f := s.inRequest(s.client), s.function(succeeding, false)
+				fn := func(context.Context) error { return f() }
 				return func() error { return chainbudget.Do(ctx, dep, fn, chainbudget.Idempotent()) }
 			}
 			return s
 		}},
-		{Path: path, Who: ByHand, open: func() *stage {
+		{Path: first, Who: Bare, open: func() *stage {
 			s := new(stage)
-			breaker := newGoBreaker[struct{}]()
+			s.worker = func() Op { return s.function(succeeding, false) }
+			return s
+		}},
+		functionByHand(first, terms{}, succeeding), functionFailsafe(first, terms{}, succeeding),
+
+		{Path: retry, Who: SDK, open: func() *stage {
+			s := new(stage)
+			s.client = newSDK(catalog)
+			dep := (*chainbudget.Dependency)(dependency(s.client, "retrying"))
 			s.worker = func() Op {
-				ctx := s.serverContext()
-				fn := func() (struct{}, error) { return struct{}{}, nil }
-				guarded := func() (struct{}, error) { return breaker.Execute(fn) }
+				parent, f := s.serverContext(), s.function(alternating, true)
+				fn := func(context.Context) error { return f() }
 				return func() error {
-					_, err := backoff.Retry(ctx, guarded, backoff.WithBackOff(newBackOff()), backoff.WithMaxTries(3))
-					return err
+					chain, ctx := s.client.Start(parent)
+					defer chain.End()
+					return chainbudget.Do(ctx, dep, fn, chainbudget.Idempotent())
 				}
 			}
 			return s
 		}},
-		{Path: path, Who: Failsafe, open: func() *stage {
+		{Path: retry, Who: Bare, open: func() *stage {
 			s := new(stage)
-			executor := failsafe.With(
-				retrypolicy.NewBuilder[any]().WithMaxAttempts(3).WithBudget(roomyBudget()).Build(),
-				circuitbreaker.NewBuilder[any]().WithFailureRateThreshold(0.5, 20, 10*time.Second).Build())
 			s.worker = func() Op {
-				run := executor.WithContext(s.serverContext())
-				fn := func() error { return nil }
-				return func() error { return run.Run(fn) }
+				f := s.function(alternating, true)
+				return func() error {
+					if f() == nil {
+						return errors.New("the first attempt succeeded")
+					}
+					return f()
+				}
 			}
 			return s
 		}},
+		functionByHand(retry, failing, alternating), functionFailsafe(retry, failing, alternating),
 	}
+}
+
+func functionByHand(path string, t terms, answers answers) Subject {
+	return Subject{Path: path, Who: ByHand, open: func() *stage {
+		s := new(stage)
+		breaker := newGoBreaker[struct{}](t)
+		s.worker = func() Op {
+			ctx, f := s.serverContext(), s.function(answers, false)
+			fn := func() (struct{}, error) { return struct{}{}, f() }
+			guarded := func() (struct{}, error) { return breaker.Execute(fn) }
+			return func() error {
+				_, err := retried(ctx, guarded, t)
+				return err
+			}
+		}
+		return s
+	}}
+}
+
+func functionFailsafe(path string, t terms, answers answers) Subject {
+	return Subject{Path: path, Who: Failsafe, open: func() *stage {
+		s := new(stage)
+		ratio, requests := t.threshold()
+		executor := failsafe.With(
+			retrypolicy.NewBuilder[any]().WithMaxAttempts(3).WithBudget(t.budget()).Build(),
+			circuitbreaker.NewBuilder[any]().WithFailureRateThreshold(ratio, requests, 10*time.Second).Build())
+		s.worker = func() Op {
+			run, fn := executor.WithContext(s.serverContext()), s.function(answers, false)
+			return func() error { return run.Run(fn) }
+		}
+		return s
+	}}
 }

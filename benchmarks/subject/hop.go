@@ -42,13 +42,13 @@ func handlers() []Subject {
 	handler := func(who string, wrap wrapper) Subject {
 		return Subject{Path: "handler", Who: who, open: func() *stage {
 			s := new(stage)
-			h := wrap(http.HandlerFunc(served))
+			h := wrap(s.served())
 			s.worker = func() Op {
 				ctx := s.serverContext()
 				return func() error {
 					w := newResponse()
 					h.ServeHTTP(w, serverRequest(ctx, inboundHeader()))
-					return wantOK(w.status)
+					return wantStatus(w.status, http.StatusOK)
 				}
 			}
 			return s
@@ -101,7 +101,7 @@ func hops() []Subject {
 		return Subject{Path: path, Who: who, open: func() *stage {
 			s := new(stage)
 			l := open(s)
-			h := wrap(http.HandlerFunc(served))
+			h := wrap(s.served())
 			bag := parseBaggage(members)
 			s.worker = func() Op {
 				rt := l.wrap(&wire{ctx: s.serverContext(), handler: h})
@@ -120,10 +120,12 @@ func hops() []Subject {
 	return []Subject{
 		hop(plain, SDK, "", sdkHandler, sdk("plain")),
 		hop(plain, Bare, "", noWrapper, bare),
-		hop(plain, OTelHTTP, "", otelHandler, func(s *stage) layer { return s.otel(parseBaggage(oneMember)) }),
+		hop(plain, Failsafe, "", failsafeHandler, failsafeOn(terms{})),
+		hop(plain, OTelHTTP, "", otelHandler, otelBeside),
 
 		hop(foreign, SDK, threeMembers, sdkHandler, sdk("limited")),
 		hop(foreign, Bare, threeMembers, noWrapper, bare),
+		hop(foreign, Failsafe, threeMembers, failsafeHandler, failsafeOn(terms{limit: limit})),
 		hop(foreign, OTelHTTP, threeMembers, otelHandler, func(s *stage) layer { return s.otel(parseBaggage("")) }),
 	}
 }

@@ -2,17 +2,16 @@ package subject
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"time"
 
-	"github.com/cenkalti/backoff/v7"
 	"github.com/failsafe-go/failsafe-go"
 	"github.com/failsafe-go/failsafe-go/budget"
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/failsafe-go/failsafe-go/failsafehttp"
 	"github.com/failsafe-go/failsafe-go/timeout"
 	"github.com/hashicorp/go-retryablehttp"
-	"github.com/sony/gobreaker/v2"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/metric/noop"
@@ -40,6 +39,7 @@ func (s *stage) bare() layer {
 func (s *stage) sdk(profile profiles.Name) layer { return s.sdkOf(newSDK(catalog), profile) }
 
 func (s *stage) sdkOf(sdk *engine.SDK, profile profiles.Name) layer {
+	s.client = sdk
 	dep := (*chainbudget.Dependency)(dependency(sdk, profile))
 	return layer{
 		wrap:    func(base http.RoundTripper) http.RoundTripper { return budgethttp.NewTransport(base, dep) },
@@ -47,21 +47,48 @@ func (s *stage) sdkOf(sdk *engine.SDK, profile profiles.Name) layer {
 	}
 }
 
-// roomyBudget is failsafe's retry budget with room for every retry: by default a few concurrent ones exceed it, and what a
-// refusal costs is not what is measured.
-func roomyBudget() budget.Budget { return budget.NewBuilder().WithMaxRate(1).Build() }
+// terms are what all libraries are set to for one comparison, as far as each can: three attempts, a retry after an error, a
+// 429 and a 5xx other than 501, a breaker that opens at half failures of at least 20 in ten seconds.
+type terms struct {
+	limit   time.Duration // of each attempt; 0 = none
+	fails   bool          // attempts fail here: the breaker counts them without opening, and no retry waits
+	refuses bool          // the budget refuses every retry, where the library has one; else there is one attempt
+	forbids bool          // a response may say that nobody is to repeat it
+}
+
+// threshold returns the share of failures at which a breaker opens, and of how many attempts at least.
+func (t terms) threshold() (ratio float64, requests uint) {
+	if t.fails {
+		return 1, math.MaxInt32
+	}
+	return 0.5, 20
+}
+
+// tries is the number of attempts of a library without a budget.
+func (t terms) tries() int {
+	if t.refuses {
+		return 1
+	}
+	return 3
+}
+
+// budget is failsafe's retry budget. Where it does not refuse, it has room for every retry: by default a few concurrent
+// ones exceed it, and what a refusal costs is another comparison.
+func (t terms) budget() budget.Budget {
+	if t.refuses {
+		return budget.NewBuilder().WithMaxRate(-1).WithMinConcurrency(0).Build() // at 0 the first retry would pass
+	}
+	return budget.NewBuilder().WithMaxRate(1).Build()
+}
+
+// failed is the one rule about responses.
+func failed(status int) bool {
+	return status == http.StatusTooManyRequests || status >= 500 && status != http.StatusNotImplemented
+}
 
 // failsafe wraps with retries, a retry budget and a breaker, and with a limit for each attempt if there is one.
-func (s *stage) failsafe(ratio float64, limit time.Duration) layer {
-	retry := failsafehttp.NewRetryPolicyBuilder().WithMaxAttempts(3).WithBudget(roomyBudget()).Build()
-	breaker := circuitbreaker.NewBuilder[*http.Response]().HandleIf(func(r *http.Response, err error) bool {
-		return err != nil || r.StatusCode >= 500
-	}).WithFailureRateThreshold(ratio, 20, 10*time.Second).WithDelay(5 * time.Second).Build()
-	policies := []failsafe.Policy[*http.Response]{retry, breaker}
-	if limit > 0 {
-		policies = append(policies, timeout.New[*http.Response](limit))
-	}
-	executor := failsafe.With(policies...)
+func (s *stage) failsafe(t terms) layer {
+	executor, _ := failsafeHTTP(t)
 	return layer{
 		wrap: func(base http.RoundTripper) http.RoundTripper {
 			return failsafehttp.NewRoundTripperWithExecutor(base, executor)
@@ -70,15 +97,41 @@ func (s *stage) failsafe(ratio float64, limit time.Duration) layer {
 	}
 }
 
+func failsafeHTTP(t terms) (failsafe.Executor[*http.Response], circuitbreaker.CircuitBreaker[*http.Response]) {
+	retry := failsafehttp.NewRetryPolicyBuilder().WithMaxAttempts(3).WithBudget(t.budget()).ReturnLastFailure().
+		AbortOnErrors(circuitbreaker.ErrOpen)
+	if t.forbids {
+		retry = retry.AbortIf(func(r *http.Response, _ error) bool { return forbidden(r) })
+	}
+	ratio, requests := t.threshold()
+	breaker := circuitbreaker.NewBuilder[*http.Response]().HandleIf(func(r *http.Response, err error) bool {
+		return err != nil || failed(r.StatusCode)
+	}).WithFailureRateThreshold(ratio, requests, 10*time.Second).WithDelay(5 * time.Second).Build()
+	policies := []failsafe.Policy[*http.Response]{retry.Build(), breaker}
+	if t.limit > 0 {
+		policies = append(policies, timeout.New[*http.Response](t.limit))
+	}
+	return failsafe.With(policies...), breaker
+}
+
 // retryable wraps with go-retryablehttp, which has neither breaker nor budget.
-func (s *stage) retryable() layer {
+func (s *stage) retryable(t terms) layer {
 	return layer{
 		wrap: func(base http.RoundTripper) http.RoundTripper {
 			client := retryablehttp.NewClient()
 			client.HTTPClient = &http.Client{Transport: base}
 			client.Logger = nil
-			client.RetryMax = 2
+			client.RetryMax = t.tries() - 1
 			client.RetryWaitMin, client.RetryWaitMax = 0, 0
+			client.ErrorHandler = retryablehttp.PassthroughErrorHandler
+			if t.forbids {
+				client.CheckRetry = func(ctx context.Context, resp *http.Response, err error) (bool, error) {
+					if forbidden(resp) {
+						return false, nil
+					}
+					return retryablehttp.DefaultRetryPolicy(ctx, resp, err)
+				}
+			}
 			return &retryablehttp.RoundTripper{Client: client}
 		},
 		context: s.serverContext,
@@ -111,37 +164,11 @@ func (discard) OnEnd(trace.ReadOnlySpan)                     {}
 func (discard) Shutdown(context.Context) error               { return nil }
 func (discard) ForceFlush(context.Context) error             { return nil }
 
-// byHand wraps with what a careful team writes itself: cenkalti/backoff around sony/gobreaker.
-func (s *stage) byHand() layer {
-	breaker := newGoBreaker[*http.Response]()
+// byHand wraps with what a careful team writes itself: see handmade.
+func (s *stage) byHand(t terms) layer {
+	breaker := newGoBreaker[*http.Response](t)
 	return layer{
-		wrap: func(base http.RoundTripper) http.RoundTripper {
-			return roundTripper(func(req *http.Request) (*http.Response, error) {
-				return backoff.Retry(req.Context(), func() (*http.Response, error) {
-					return breaker.Execute(func() (*http.Response, error) { return base.RoundTrip(req) })
-				}, backoff.WithBackOff(newBackOff()), backoff.WithMaxTries(3))
-			})
-		},
+		wrap:    func(base http.RoundTripper) http.RoundTripper { return &handmade{base, breaker, t} },
 		context: s.serverContext,
 	}
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-// RoundTrip implements [http.RoundTripper].
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
-func newGoBreaker[T any]() *gobreaker.CircuitBreaker[T] {
-	return gobreaker.NewCircuitBreaker[T](gobreaker.Settings{
-		Interval: 10 * time.Second, BucketPeriod: time.Second, Timeout: 5 * time.Second,
-		ReadyToTrip: func(c gobreaker.Counts) bool {
-			return c.Requests >= 20 && float64(c.TotalFailures)/float64(c.Requests) >= 0.5
-		},
-	})
-}
-
-func newBackOff() backoff.BackOff {
-	policy := backoff.NewExponentialBackOff()
-	policy.InitialInterval, policy.MaxInterval = 50*time.Millisecond, 5*time.Second
-	return policy
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/failsafe-go/failsafe-go"
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+	"github.com/failsafe-go/failsafe-go/failsafehttp"
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/chainbudget/chainbudget-go/chainbudget"
@@ -23,6 +24,7 @@ func refusals() []Subject {
 		{Path: open, Who: SDK, open: func() *stage {
 			s := new(stage)
 			sdk := newSDK(catalog)
+			s.client = sdk
 			dep := (*chainbudget.Dependency)(brokenDependency(sdk))
 			s.worker = func() Op {
 				ctx := s.inRequest(sdk)
@@ -60,12 +62,46 @@ func refusals() []Subject {
 		{Path: openTransport, Who: SDK, open: func() *stage {
 			s := new(stage)
 			sdk := newSDK(catalog)
+			s.client = sdk
 			dep := brokenDependency(sdk)
 			s.worker = func() Op {
-				rt, req := newTransport(new(callee), dep), clientRequest(s.inRequest(sdk))
+				rt, req := newTransport(&callee{tally: s.tally()}, dep), clientRequest(s.inRequest(sdk))
 				return func() error {
 					_, err := rt.RoundTrip(req)
 					return wantRefusal(err, ownership.ReasonBreakerOpen)
+				}
+			}
+			return s
+		}},
+		{Path: openTransport, Who: Failsafe, open: func() *stage {
+			s := new(stage)
+			executor, breaker := failsafeHTTP(terms{})
+			breaker.Open()
+			s.worker = func() Op {
+				rt := failsafehttp.NewRoundTripperWithExecutor(&callee{tally: s.tally()}, executor)
+				req := clientRequest(s.serverContext())
+				return func() error {
+					if !breaker.IsOpen() { // its delay is over
+						breaker.Open()
+					}
+					_, err := rt.RoundTrip(req)
+					return wantWrapped(err, circuitbreaker.ErrOpen)
+				}
+			}
+			return s
+		}},
+		{Path: openTransport, Who: ByHand, open: func() *stage {
+			s := new(stage)
+			breaker := gobreaker.NewCircuitBreaker[*http.Response](gobreaker.Settings{
+				Timeout: time.Hour, ReadyToTrip: func(gobreaker.Counts) bool { return true },
+			})
+			breaker.Execute(func() (*http.Response, error) { return nil, errDown })
+			s.worker = func() Op {
+				rt := &handmade{&callee{tally: s.tally()}, breaker, terms{}}
+				req := clientRequest(s.serverContext())
+				return func() error {
+					_, err := rt.RoundTrip(req)
+					return wantWrapped(err, gobreaker.ErrOpenState)
 				}
 			}
 			return s

@@ -14,7 +14,7 @@ func Spread() (op Op, end func()) {
 	s := new(stage)
 	sdk := newSDK(catalog)
 	dep := dependency(sdk, "plain")
-	handler := budgethttp.NewHandler(http.HandlerFunc(served), (*chainbudget.SDK)(newSDK(catalog)))
+	handler := budgethttp.NewHandler(s.served(), (*chainbudget.SDK)(newSDK(catalog)))
 	ctx := s.inRequest(sdk)
 	rt := newTransport(&wire{ctx: s.serverContext(), handler: handler}, dep)
 	n := 0
@@ -25,7 +25,7 @@ func Spread() (op Op, end func()) {
 		if err != nil {
 			return err
 		}
-		return send(rt, req)
+		return send(rt, req, http.StatusOK)
 	}
 	return op, (&Run{stage: s}).Close
 }

@@ -3,6 +3,9 @@ package subject
 import (
 	"fmt"
 	"slices"
+	"sync"
+
+	"github.com/chainbudget/chainbudget-go/internal/engine"
 )
 
 // Whose way of doing something a Subject is.
@@ -51,17 +54,29 @@ func (r *Run) Close() {
 	}
 }
 
+// Totals returns what the client's SDK has counted. ok is false where the subject is not the SDK's.
+func (r *Run) Totals() (totals engine.Totals, ok bool) {
+	if r.stage.client == nil {
+		return engine.Totals{}, false
+	}
+	return r.stage.client.Totals(), true
+}
+
 // stage is what one Run shares.
 type stage struct {
 	worker func() Op
 	ends   []func()
+	client *engine.SDK // the SDK that sends, nil where it has none
+
+	mu      sync.Mutex
+	tallies []*tally // guarded by mu
 }
 
 func (s *stage) atEnd(end func()) { s.ends = append(s.ends, end) }
 
 // All returns every subject. Those with one path come one after the other, SDK first.
 func All() []Subject {
-	return slices.Concat(transports(), retries(), uploads(), refusals(), handlers(), hops(), functions(), decisions(), rpcs(), connects(), connects2())
+	return slices.Concat(transports(), retries(), denials(), chains(), many(), uploads(), refusals(), handlers(), hops(), functions(), decisions(), rpcs(), connects(), connects2())
 }
 
 // Find returns the subject with this path and who.

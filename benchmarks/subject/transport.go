@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/chainbudget/chainbudget-go/internal/engine"
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
@@ -19,7 +18,7 @@ func client(path, who string, watches bool, open func(*stage) layer) Subject {
 		s := new(stage)
 		l := open(s)
 		s.worker = func() Op {
-			rt, ctx := l.wrap(&callee{watches: watches}), l.context()
+			rt, ctx := l.wrap(&callee{tally: s.tally(), watches: watches}), l.context()
 			return func() error { return get(ctx, rt, nil) }
 		}
 		return s
@@ -32,9 +31,14 @@ func sdk(profile profiles.Name) func(*stage) layer {
 	return func(s *stage) layer { return s.sdk(profile) }
 }
 
-func failsafeWith(limit time.Duration) func(*stage) layer {
-	return func(s *stage) layer { return s.failsafe(0.5, limit) }
-}
+func failsafeOn(t terms) func(*stage) layer { return func(s *stage) layer { return s.failsafe(t) } }
+
+func retryableOn(t terms) func(*stage) layer { return func(s *stage) layer { return s.retryable(t) } }
+
+func byHandOn(t terms) func(*stage) layer { return func(s *stage) layer { return s.byHand(t) } }
+
+// otelBeside is otelhttp with one baggage member, as an instrumented service has it.
+func otelBeside(s *stage) layer { return s.otel(parseBaggage(oneMember)) }
 
 // transports are first attempts that succeed.
 func transports() []Subject {
@@ -44,57 +48,22 @@ func transports() []Subject {
 		client(first, SDK, false, sdk("plain")),
 		client(first, NoBreaker, false, sdk("no-breaker")),
 		client(first, Bare, false, bare),
-		client(first, Failsafe, false, failsafeWith(0)),
-		client(first, RetryableHTTP, false, func(s *stage) layer { return s.retryable() }),
-		client(first, OTelHTTP, false, func(s *stage) layer { return s.otel(parseBaggage(oneMember)) }),
-		client(first, ByHand, false, func(s *stage) layer { return s.byHand() }),
+		client(first, Failsafe, false, failsafeOn(terms{})),
+		client(first, RetryableHTTP, false, retryableOn(terms{})),
+		client(first, OTelHTTP, false, otelBeside),
+		client(first, ByHand, false, byHandOn(terms{})),
 
 		client(watched, SDK, true, sdk("plain")),
 		client(watched, Bare, true, bare),
-		client(watched, Failsafe, true, failsafeWith(0)),
+		client(watched, Failsafe, true, failsafeOn(terms{})),
 
 		client(limited, SDK, false, sdk("limited")),
 		client(limited, Bare, false, bare),
-		client(limited, Failsafe, false, failsafeWith(limit)),
+		client(limited, Failsafe, false, failsafeOn(terms{limit: limit})),
 
 		client(metered, SDK, false, func(s *stage) layer { return s.metered("plain") }),
 		client(metered, NoMetrics, false, sdk("plain")),
 		client(metered, Bare, false, bare),
-	}
-}
-
-// retries are calls whose first attempt fails and whose second succeeds. With the SDK each is in a chain of its own,
-// whose making is part of the cost: a chain's tokens would not last for more.
-func retries() []Subject {
-	const path = "transport/one_retry"
-	failing := func(who string, open func(*stage) layer) Subject {
-		return Subject{Path: path, Who: who, open: func() *stage {
-			s := new(stage)
-			l := open(s)
-			s.worker = func() Op {
-				rt, ctx := l.wrap(&callee{fails: true}), l.context()
-				return func() error { return get(ctx, rt, nil) }
-			}
-			return s
-		}}
-	}
-	return []Subject{
-		{Path: path, Who: SDK, open: func() *stage {
-			s := new(stage)
-			sdk := newSDK(catalog)
-			wrap := transportOf(dependency(sdk, "retrying"))
-			s.worker = func() Op {
-				rt, parent := wrap(&callee{fails: true}), s.serverContext()
-				return func() error {
-					chain, ctx := sdk.Start(parent)
-					defer chain.End()
-					return get(ctx, rt, nil)
-				}
-			}
-			return s
-		}},
-		failing(Failsafe, func(s *stage) layer { return s.failsafe(0.9, 0) }),
-		failing(RetryableHTTP, func(s *stage) layer { return s.retryable() }),
 	}
 }
 
@@ -106,7 +75,7 @@ func uploads() []Subject {
 			l := open(s)
 			payload := make([]byte, 1<<20)
 			s.worker = func() Op {
-				rt, ctx := l.wrap(&callee{reads: make([]byte, 32<<10)}), l.context()
+				rt, ctx := l.wrap(&callee{tally: s.tally(), reads: make([]byte, 32<<10)}), l.context()
 				return func() error { return put(ctx, rt, payload) }
 			}
 			return s
@@ -115,8 +84,10 @@ func uploads() []Subject {
 	return []Subject{
 		upload(SDK, sdk("plain")),
 		upload(Bare, bare),
-		upload(Failsafe, failsafeWith(0)),
-		upload(RetryableHTTP, func(s *stage) layer { return s.retryable() }),
+		upload(Failsafe, failsafeOn(terms{})),
+		upload(RetryableHTTP, retryableOn(terms{})),
+		upload(ByHand, byHandOn(terms{})),
+		upload(OTelHTTP, otelBeside),
 	}
 }
 
@@ -125,11 +96,7 @@ func put(ctx context.Context, rt http.RoundTripper, payload []byte) error {
 	if err != nil {
 		return err
 	}
-	return send(rt, req)
-}
-
-func transportOf(dep *engine.Dependency) func(http.RoundTripper) http.RoundTripper {
-	return func(base http.RoundTripper) http.RoundTripper { return newTransport(base, dep) }
+	return send(rt, req, http.StatusOK)
 }
 
 // Lent returns how many tokens the given number of first attempts carried, in one request.
@@ -137,7 +104,7 @@ func Lent(attempts int) (int64, error) {
 	s := new(stage)
 	defer (&Run{stage: s}).Close()
 	sdk := newSDK(catalog)
-	rt, ctx := newTransport(new(callee), dependency(sdk, "plain")), s.inRequest(sdk)
+	rt, ctx := newTransport(&callee{tally: s.tally()}, dependency(sdk, "plain")), s.inRequest(sdk)
 	for range attempts {
 		if err := get(ctx, rt, nil); err != nil {
 			return 0, err
