@@ -136,7 +136,7 @@ type call struct {
 
 // admit asks for the next attempt.
 func (c *call) admit() (err error, admitted bool) {
-	c.begun = time.Now()
+	c.begun = c.Now()
 	reason, err := c.Admit(c.begun)
 	if reason != ownership.ReasonAllowed {
 		c.Refuse(reason, err)

@@ -62,6 +62,28 @@ func parseCount(s string) (n uint8, ok bool) {
 	return 0, false
 }
 
+// takeCount reads what parseCount does, and the dot that ends its field.
+func takeCount(s string) (n uint8, rest string, ok bool) {
+	switch {
+	case len(s) >= 2 && s[1] == '.':
+		n, ok = parseCount(s[:1])
+		return n, s[2:], ok
+	case len(s) >= 3 && s[2] == '.':
+		n, ok = parseCount(s[:2])
+		return n, s[3:], ok
+	}
+	return 0, "", false
+}
+
+// takeNonce reads a nonce, and the dot that ends its field.
+func takeNonce(s string) (n Nonce, rest string, ok bool) {
+	if len(s) <= nonceLen || s[nonceLen] != '.' {
+		return 0, "", false
+	}
+	n, ok = parseNonce(s[:nonceLen])
+	return n, s[nonceLen+1:], ok
+}
+
 // parseDecimal reads a canonical decimal number of at most maxDigits digits.
 func parseDecimal(s string, maxDigits int) (n int, ok bool) {
 	if s == "" || len(s) > maxDigits || s[0] == '0' && len(s) > 1 {

@@ -72,33 +72,34 @@ func parseReturn(line string) (ret Return, why Reject, ok bool) {
 	if !ok {
 		return Return{}, why, false
 	}
-	returned, rest := cutField(rest)
-	retries, rest := cutField(rest)
-	claim, rest := cutField(rest)
-	nonce, rest := cutField(rest)
+	var okReturned, okRetries, okClaim, okNonce bool
+	ret.Returned, rest, okReturned = takeCount(rest)
+	ret.Retries, rest, okRetries = takeCount(rest)
+	ret.Claim, rest, okClaim = takeClaim(rest)
+	ret.Nonce, rest, okNonce = takeNonce(rest)
 	flags, rest := cutField(rest)
-	owner, _ := cutField(rest)
-	var okReturned, okRetries, okClaim, okNonce, okFlags bool
-	ret.Returned, okReturned = parseCount(returned)
-	ret.Retries, okRetries = parseCount(retries)
-	ret.Claim, okClaim = parseClaim(claim)
-	ret.Nonce, okNonce = parseNonce(nonce)
-	okFlags = ret.parseFlags(flags)
+	okFlags := ret.parseFlags(flags)
 	if !okReturned || !okRetries || !okClaim || !okNonce || !okFlags {
 		return Return{}, RejectMalformed, false
 	}
+	owner, _ := cutField(rest)
 	if isSlug(owner, MaxOwner) {
 		ret.Owner = owner
 	}
 	return ret, 0, true
 }
 
-func parseClaim(s string) (ownership.Claim, bool) {
-	if len(s) != 1 {
-		return ownership.ClaimMissing, false
+// takeClaim reads a claim and the dot that ends its field.
+func takeClaim(s string) (c ownership.Claim, rest string, ok bool) {
+	if len(s) < 2 || s[1] != '.' {
+		return ownership.ClaimMissing, "", false
 	}
-	i := strings.IndexByte(claimLetters, s[0])
-	return ownership.Claim(max(i, 0)), i > 0
+	for i := ownership.ClaimMissing + 1; int(i) < len(claimLetters); i++ {
+		if claimLetters[i] == s[0] {
+			return i, s[2:], true
+		}
+	}
+	return ownership.ClaimMissing, "", false
 }
 
 // parseFlags reads one or more letters or "-". Unknown letters belong to a later minor change. Of several depths the last

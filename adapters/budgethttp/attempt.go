@@ -152,7 +152,7 @@ func (a *attempt) discard(resp *http.Response) {
 func (x *exchange) abandon() {
 	x.Result.Failed = true
 	x.Result.Judge(x.Dependency())
-	x.Done(time.Now())
+	x.Done(x.Now())
 	x.current.Release()
 }
 

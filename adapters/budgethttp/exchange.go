@@ -65,7 +65,7 @@ func roundTrip(base http.RoundTripper, dep *engine.Dependency, req *http.Request
 // run makes attempts until one succeeds or a gate refuses.
 func (x *exchange) run() (*http.Response, error) {
 	body := x.req.Body
-	now := time.Now()
+	now := x.Now()
 	reason, err := x.Admit(now)
 	for {
 		if reason != ownership.ReasonAllowed {
@@ -89,7 +89,7 @@ func (x *exchange) run() (*http.Response, error) {
 		if !ok && !free {
 			return x.giveUp(resp)
 		}
-		body, now = next, time.Now()
+		body, now = next, x.Now()
 		if free {
 			x.current.Release()
 			reason, err = x.Repeat(now)

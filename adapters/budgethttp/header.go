@@ -72,31 +72,31 @@ func first(h http.Header, canonical string) string {
 // shape leaves the query out and takes path segments that look like identifiers as all alike: what is learned about a
 // callee holds for a kind of request. Both are hashes, never 0.
 func operation(req *http.Request) (exact, shape uint64) {
-	shape = engine.HashString(engine.HashSeed, req.Method)
-	exact = engine.HashString(engine.HashString(shape, req.URL.Path), req.URL.RawQuery)
-	for path := req.URL.Path; path != ""; {
-		segment, rest := path, ""
-		if i := strings.IndexByte(path[1:], '/'); i >= 0 {
-			segment, rest = path[:i+1], path[i+1:]
+	exact = engine.HashString(engine.HashSeed, req.Method)
+	path := req.URL.Path
+	begin, before, one := 0, exact, false // of the segment: where it begins, the shape there, and whether it names one thing
+	shape = exact
+	for i := range len(path) {
+		c := path[i]
+		if c == '/' && i > begin {
+			shape = segment(before, shape, one || i-begin > longName)
+			begin, before, one = i, shape, false
 		}
-		if identifier(segment) {
-			segment = "/*"
-		}
-		shape, path = engine.HashString(shape, segment), rest
+		exact, shape = engine.HashByte(exact, c), engine.HashByte(shape, c)
+		one = one || '0' <= c && c <= '9'
 	}
-	return max(exact, 1), max(shape, 1)
+	shape = segment(before, shape, one || len(path)-begin > longName)
+	return max(engine.HashString(exact, req.URL.RawQuery), 1), max(shape, 1)
 }
 
-// identifier reports whether a path segment looks like the name of one thing rather than of a kind: it has a digit, or
-// is long.
-func identifier(segment string) bool {
-	if len(segment) > 32 {
-		return true
+// longName is how long a path segment may be, with its slash, that names a kind of thing rather than one: what is longer,
+// or has a digit, is taken for an identifier.
+const longName = 32
+
+// segment returns the shape of a path after one more segment, which alone made shape of before.
+func segment(before, shape uint64, identifier bool) uint64 {
+	if identifier {
+		return engine.HashString(before, "/*")
 	}
-	for i := range len(segment) {
-		if c := segment[i]; c >= '0' && c <= '9' {
-			return true
-		}
-	}
-	return false
+	return shape
 }

@@ -57,10 +57,11 @@ func (c *callee) RoundTrip(req *http.Request) (*http.Response, error) {
 	case c.answers == forbidding:
 		status, claim = http.StatusServiceUnavailable, ".0.u."
 	}
-	nonce, grant := "00000000", "0"
+	lease := noLease
 	if lines := req.Header[otelprop.HTTPRequestHeader]; len(lines) > 0 {
-		nonce, grant = leased(lines[0])
+		lease = lines[0]
 	}
+	nonce, grant := leased(lease)
 	header := http.Header{otelprop.HTTPReturnHeader: {"v1." + grant + claim + nonce + ".-"}}
 	if c.answers == forbidding {
 		header[shouldRetryHeader] = []string{"false"}
@@ -91,6 +92,10 @@ func (c *callee) receive(body io.ReadCloser) error {
 	}
 	return body.Close()
 }
+
+// noLease is the lease of a request that carries none. It is read like any other, so that no side has more work done for
+// it than another.
+const noLease = "v1.0.0.0.00000000.checkout"
 
 // leased cuts nonce and grant out of v1.<grant>.<limit>.<hop>.<nonce>.<entry>.
 func leased(line string) (nonce, grant string) {

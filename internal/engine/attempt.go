@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/chainbudget/chainbudget-go/internal/ctxkey"
@@ -11,23 +12,40 @@ import (
 // Attempt is the context of one attempt. It can be canceled on its own, but pays for that only when something below
 // asks for Done: a transport that never does costs nothing.
 type Attempt struct {
-	parent context.Context
-	call   *Call
+	parent  context.Context
+	call    *Call
+	ending  atomic.Pointer[ending] // made by the first Done or Cancel; nil = neither was called
+	timer   *time.Timer
+	shown   *time.Time // the deadline that what runs below sees; nil = the parent's
+	number  int
+	earlier *earlier // nil for the first attempt
+}
 
-	mu     sync.Mutex
-	inner  context.Context // made at the first Done
-	cancel context.CancelCauseFunc
-	cause  error // set once canceled
-	timer  *time.Timer
+// ending is the part of an attempt's context that ends it.
+type ending struct {
+	mu       sync.Mutex
+	inner    context.Context // made at the first Done
+	cancel   context.CancelCauseFunc
+	cause    error // set once canceled
+	disarmed bool  // the timer comes too late
+}
 
-	disarmed bool // the timer comes too late
+// released is the ending of every attempt that was given up before anybody asked for Done. It is never written.
+var released = &ending{cause: context.Canceled}
 
-	deadline time.Time // shown to what runs below; zero = the parent's
+// canceled is a context that was canceled.
+var canceled = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
-	// What Known returns: the call may be further by the time that somebody below asks.
-	number, status int
-	peer           string
-	err            error
+// earlier is what was known of the attempt before when this one began: the call may be further by the time that somebody
+// asks.
+type earlier struct {
+	status int
+	peer   string
+	err    error
 }
 
 // Init makes a usable; it is called once, before a is shared.
@@ -39,7 +57,9 @@ func (a *Attempt) Init(parent context.Context, call *Call) {
 		decides = decides.outer
 	}
 	a.number = decides.attempts
-	a.status, a.peer, a.err = decides.Previous()
+	if status, peer, err := decides.Previous(); status != 0 || peer != "" || err != nil {
+		a.earlier = &earlier{status: status, peer: peer, err: err}
+	}
 	if call.race != nil {
 		call.race.join(a)
 	}
@@ -54,7 +74,10 @@ func AttemptOf(ctx context.Context) *Attempt {
 // Known returns the dependency and the attempt's ordinal, and what is known of the attempt before it. It may be asked by
 // whatever outlives the attempt.
 func (a *Attempt) Known() (dependency string, number, status int, peer string, err error) {
-	return a.call.dep.name, a.number, a.status, a.peer, a.err
+	if e := a.earlier; e != nil {
+		status, peer, err = e.status, e.peer, e.err
+	}
+	return a.call.dep.name, a.number, status, peer, err
 }
 
 // Parent returns the context that the attempt was made from.
@@ -68,12 +91,21 @@ func (a *Attempt) Arm(d time.Duration) {
 // ArmVisibly is Arm for an attempt whose time limit what runs below may see as its deadline. It is called before a is
 // shared.
 func (a *Attempt) ArmVisibly(d time.Duration) {
-	a.deadline = time.Now().Add(d)
+	a.Show(time.Now().Add(d))
 	a.Arm(d)
 }
 
 // Show makes what runs below see another deadline than the caller's. It is called before a is shared.
-func (a *Attempt) Show(deadline time.Time) { a.deadline = deadline }
+func (a *Attempt) Show(deadline time.Time) { a.shown = &deadline }
+
+// theEnding returns what ends a, and makes it if nobody has.
+func (a *Attempt) theEnding() *ending {
+	if e := a.ending.Load(); e != nil {
+		return e
+	}
+	a.ending.CompareAndSwap(nil, new(ending))
+	return a.ending.Load()
+}
 
 // Disarm stops the timer: the response's headers are here, and what follows may take its time. Either the attempt was
 // canceled before, and [Attempt.Canceled] says so, or its time never ends: a timer that has gone off without having
@@ -82,33 +114,45 @@ func (a *Attempt) Disarm() {
 	if a.timer == nil || a.timer.Stop() {
 		return
 	}
-	a.mu.Lock()
-	a.disarmed = true
-	a.mu.Unlock()
+	e := a.theEnding()
+	if e == released {
+		return
+	}
+	e.mu.Lock()
+	e.disarmed = true
+	e.mu.Unlock()
 }
 
 func (a *Attempt) expire() {
-	a.mu.Lock()
-	if a.disarmed {
-		a.mu.Unlock()
+	e := a.theEnding()
+	if e == released {
 		return
 	}
-	a.cancelLocked(ErrAttemptTimeout)
+	e.mu.Lock()
+	if e.disarmed {
+		e.mu.Unlock()
+		return
+	}
+	e.cancelLocked(ErrAttemptTimeout)
 }
 
 // Cancel ends the attempt's context with a cause. Only the first cause counts.
 func (a *Attempt) Cancel(cause error) {
-	a.mu.Lock()
-	a.cancelLocked(cause)
+	e := a.theEnding()
+	if e == released {
+		return
+	}
+	e.mu.Lock()
+	e.cancelLocked(cause)
 }
 
-// cancelLocked is Cancel with the lock held, which it gives back.
-func (a *Attempt) cancelLocked(cause error) {
-	if a.cause == nil {
-		a.cause = cause
+// cancelLocked cancels with the lock held, which it gives back.
+func (e *ending) cancelLocked(cause error) {
+	if e.cause == nil {
+		e.cause = cause
 	}
-	cancel := a.cancel
-	a.mu.Unlock()
+	cancel := e.cancel
+	e.mu.Unlock()
 	if cancel != nil {
 		cancel(cause)
 	}
@@ -116,43 +160,63 @@ func (a *Attempt) cancelLocked(cause error) {
 
 // Canceled returns the cause given to Cancel, or nil.
 func (a *Attempt) Canceled() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.cause
+	e := a.ending.Load()
+	switch e {
+	case nil:
+		return nil
+	case released:
+		return e.cause
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.cause
 }
 
 // Release frees what the context holds once nobody uses the response any more.
 func (a *Attempt) Release() {
 	a.Disarm()
-	a.Cancel(context.Canceled)
+	if !a.ending.CompareAndSwap(nil, released) {
+		a.Cancel(context.Canceled)
+	}
 }
 
 // Deadline implements [context.Context].
 func (a *Attempt) Deadline() (time.Time, bool) {
-	if !a.deadline.IsZero() {
-		return a.deadline, true
+	if a.shown != nil {
+		return *a.shown, true
 	}
 	return a.parent.Deadline()
 }
 
 // Done implements [context.Context].
 func (a *Attempt) Done() <-chan struct{} {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.inner == nil {
-		a.inner, a.cancel = context.WithCancelCause(a.parent)
-		if a.cause != nil {
-			a.cancel(a.cause)
+	e := a.theEnding()
+	if e == released {
+		return canceled.Done()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.inner == nil {
+		e.inner, e.cancel = context.WithCancelCause(a.parent)
+		if e.cause != nil {
+			e.cancel(e.cause)
 		}
 	}
-	return a.inner.Done()
+	return e.inner.Done()
 }
 
 // Err implements [context.Context]. An expired attempt reads as an exceeded deadline.
 func (a *Attempt) Err() error {
-	a.mu.Lock()
-	inner, cause := a.inner, a.cause
-	a.mu.Unlock()
+	e := a.ending.Load()
+	switch e {
+	case nil:
+		return a.parent.Err()
+	case released:
+		return context.Canceled
+	}
+	e.mu.Lock()
+	inner, cause := e.inner, e.cause
+	e.mu.Unlock()
 	switch {
 	case cause == ErrAttemptTimeout:
 		return context.DeadlineExceeded
@@ -175,11 +239,13 @@ func (a *Attempt) Value(key any) any {
 	case ctxkey.Inbound:
 		return a.call.in
 	}
-	a.mu.Lock()
-	inner := a.inner
-	a.mu.Unlock()
-	if inner != nil {
-		return inner.Value(key) // so that package context finds its own canceler
+	if e := a.ending.Load(); e != nil && e != released {
+		e.mu.Lock()
+		inner := e.inner
+		e.mu.Unlock()
+		if inner != nil {
+			return inner.Value(key) // so that package context finds its own canceler
+		}
 	}
 	return a.parent.Value(key)
 }
@@ -199,7 +265,14 @@ func (attemptTimeout) Is(target error) bool {
 
 // Used reports whether something below asked for Done, so that there is something to release.
 func (a *Attempt) Used() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.inner != nil || a.timer != nil
+	if a.timer != nil {
+		return true
+	}
+	e := a.ending.Load()
+	if e == nil || e == released {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.inner != nil
 }

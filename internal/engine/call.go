@@ -26,47 +26,61 @@ type Call struct {
 	options CallOptions
 
 	// Result is what came of the latest attempt; the adapter writes it before Done.
-	Result   Result
-	decision Decision
-	before   int // tokens held when the decision was asked for
+	Result Result
 
 	attempts int
-	granted  bool  // a chain token is reserved for the coming attempt
-	funded   bool  // a retry is reserved in the dependency's bucket
-	paced    bool  // and in the process's limit
-	pacedBy  bool  // and in the profile's
-	dropped  bool  // nobody waits for the attempt's outcome any more
-	hedged   uint8 // hedges sent
-	paid     int64 // what the latest retry took from that bucket
+	granted  bool        // a chain token is reserved for the coming attempt
+	funded   bool        // a retry is reserved in the dependency's bucket
+	paced    bool        // and in the process's limit
+	pacedBy  bool        // and in the profile's
+	dropped  bool        // nobody waits for the attempt's outcome any more
+	hedged   uint8       // hedges sent
+	unlent   bool        // the attempt lends nothing
+	holdout  bool        // the attempt is one that ownership refused
+	streams  bool        // an answer began that goes on for long
+	written  atomic.Bool // this attempt's wire is on the request, and no inner layer has passed it on
 	lease    lease
-	unlent   bool // the attempt lends nothing
 	nonce    otelprop.Nonce
 	permit   breaker.Permit
 	started  time.Time
-	answered time.Time // when an answer that goes on for long began; zero = it did not, or is none
-	end      time.Time // when the whole call must be over by its profile; zero = no limit
-	holdout  bool      // the attempt is one that ownership refused
-	race     *race     // that the attempt is part of; nil for a call that does not hedge, and for the call that decides
+	answer   time.Duration // of a stream: how long after the start of the attempt it began
+	end      *time.Time    // when the whole call must be over by its profile; nil = no limit
+	race     *race         // that the attempt is part of; nil for a call that does not hedge, and for the call that decides
+	trouble  *trouble      // made when an attempt fails or is refused
 
+	peer     atomic.Pointer[string] // whom the previous attempt talked to, where the adapter knows
+	reported atomic.Pointer[Report] // what an inner layer for the same dependency saw
+}
+
+// trouble is what a call remembers once an attempt has failed or was refused. Most calls never need it: it would be a
+// third of their size.
+type trouble struct {
+	decision       Decision
+	before         int   // tokens held when the decision was asked for
+	paid           int64 // what the latest retry took from the dependency's bucket
 	previousErr    error
 	previousStatus int
-	peer           atomic.Pointer[string] // whom the previous attempt talked to, where the adapter knows
+	owners         []string // whose failures were retried in this call
+	two            [2]string
+	denied         ownership.DeniedError // what Finish returns
+}
 
-	owners   [2]string // whose failures were retried in this call; the rest in more
-	owned    int
-	more     []string
-	reported atomic.Pointer[Report] // what an inner layer for the same dependency saw
-	written  atomic.Bool            // this attempt's wire is on the request, and no inner layer has passed it on
+// inTrouble returns what the call remembers, to be written.
+func (c *Call) inTrouble() *trouble {
+	if c.trouble == nil {
+		c.trouble = new(trouble)
+	}
+	return c.trouble
 }
 
 // CallOptions is what an adapter knows about a call before it begins.
 type CallOptions struct {
 	// Operation identifies what the call asks of the dependency, Shape the kind of that; 0 if it is not known.
 	Operation, Shape uint64
-	// Idempotent says that the request may run twice, Replayable that it can be sent twice.
-	Idempotent, Replayable bool
 	// MaxAttempts is a limit of the call's own, below the profile's; 0 = none.
 	MaxAttempts int
+	// Idempotent says that the request may run twice, Replayable that it can be sent twice.
+	Idempotent, Replayable bool
 	// External says that the request leaves the fleet: it carries nothing, and what comes back is not believed.
 	External bool
 	// Wireless says that the adapter has no wire: attempts neither lend nor expect a return.
@@ -105,7 +119,7 @@ func (c *Call) Begin(ctx context.Context, in *Inbound, p *Policy, o CallOptions)
 		c.lookForRepeat()
 	}
 	if p.fundedByRequests() {
-		p.bucket.requested(time.Now(), p.deposit)
+		p.bucket.requested(c.in.now(), p.deposit)
 	}
 }
 
@@ -136,8 +150,13 @@ func (c *Call) Inbound() *Inbound { return c.in }
 // Attempts returns how many attempts have been admitted.
 func (c *Call) Attempts() int { return c.attempts }
 
-// Now is time.Now for what follows [Call.Admit]. It reads one clock where time.Now reads two.
-func (c *Call) Now() time.Time { return c.started.Add(time.Since(c.started)) }
+// Now is time.Now for what belongs to the call. It mostly reads one clock where time.Now reads two.
+func (c *Call) Now() time.Time {
+	if c.started.IsZero() {
+		return c.in.now()
+	}
+	return c.started.Add(time.Since(c.started))
+}
 
 // Parent returns the caller's context.
 func (c *Call) Parent() context.Context { return c.parent }
@@ -152,7 +171,8 @@ func (c *Call) Admit(now time.Time) (ownership.Reason, error) {
 	}
 	if c.attempts == 0 {
 		if total := c.policy.profile.Retry.Timeout; total > 0 {
-			c.end = now.Add(total)
+			end := now.Add(total)
+			c.end = &end
 		}
 		if reason := c.admitRepeat(); reason != ownership.ReasonAllowed {
 			return reason, nil
@@ -173,12 +193,10 @@ func (c *Call) Admit(now time.Time) (ownership.Reason, error) {
 	if c.attempts == 1 {
 		return ownership.ReasonAllowed, nil
 	}
-	c.paid = c.cost()
+	c.inTrouble().paid = c.cost()
 	c.retriedOwner(c.Result.Owner)
 	c.record()
-	c.previousErr, c.previousStatus = c.Result.Err, c.Result.Status
-	c.Result = Result{}
-	c.reported.Store(nil)
+	c.forget()
 	return ownership.ReasonAllowed, nil
 }
 
@@ -192,14 +210,14 @@ func (c *Call) count(permit breaker.Permit, now time.Time) {
 	counters.attempts.Add(1)
 	if c.granted { // what a milder mode let through is no retry of the chain
 		c.in.retries.Add(1)
-		if entry := c.entryCounters(); c.decision.hedge {
+		if entry := c.entryCounters(); c.Decision().hedge {
 			entry.hedges.Add(1)
 		} else {
 			entry.retries.Add(1)
 		}
 		c.dep.sdk.counters.retriesByHop[min(c.in.hop, otelprop.MaxHop)].Add(1)
 	}
-	if c.holdout = c.attempts > 1 && c.decision.holdout; c.holdout {
+	if c.holdout = c.attempts > 1 && c.Decision().holdout; c.holdout {
 		counters.holdout.Add(1)
 	}
 	c.spend(now)
@@ -217,10 +235,16 @@ func (c *Call) Repeat(now time.Time) (ownership.Reason, error) {
 		}
 	}
 	c.permit, c.started, c.unlent = permit, now, true
-	c.previousErr, c.previousStatus = c.Result.Err, c.Result.Status
+	c.forget()
+	return ownership.ReasonAllowed, nil
+}
+
+// forget makes the latest attempt the previous one.
+func (c *Call) forget() {
+	t := c.inTrouble()
+	t.previousErr, t.previousStatus = c.Result.Err, c.Result.Status
 	c.Result = Result{}
 	c.reported.Store(nil)
-	return ownership.ReasonAllowed, nil
 }
 
 // Previous returns the previous attempt's HTTP status, peer and error.
@@ -228,7 +252,10 @@ func (c *Call) Previous() (status int, peer string, err error) {
 	if p := c.peer.Load(); p != nil && c.attempts > 1 {
 		peer = *p
 	}
-	return c.previousStatus, peer, c.previousErr
+	if t := c.trouble; t != nil {
+		status, err = t.previousStatus, t.previousErr
+	}
+	return status, peer, err
 }
 
 // TalkedTo notes the peer of an attempt that has failed.
@@ -237,8 +264,8 @@ func (c *Call) TalkedTo(peer string) { c.peer.Store(&peer) }
 // deadline is when the whole call must be over: the caller's deadline, or the end that its profile sets.
 func (c *Call) deadline() (time.Time, bool) {
 	deadline, limited := c.parent.Deadline()
-	if !c.end.IsZero() && (!limited || c.end.Before(deadline)) {
-		return c.end, true
+	if c.end != nil && (!limited || c.end.Before(deadline)) {
+		return *c.end, true
 	}
 	return deadline, limited
 }
@@ -248,7 +275,7 @@ func (c *Call) deadline() (time.Time, bool) {
 func (c *Call) AttemptLimit(now time.Time) (limit time.Duration, ok bool) {
 	limit = c.policy.profile.Retry.AttemptTimeout
 	left := c.policy.profile.Retry.Timeout
-	if !c.end.IsZero() {
+	if c.end != nil {
 		left = max(c.end.Sub(now), 1)
 	}
 	if left > 0 && (limit <= 0 || left < limit) {
@@ -391,7 +418,7 @@ func (c *Call) payIn() {
 	case b.kind == profiles.BudgetQuota && c.attempts == 1:
 		b.add(wholeToken)
 	case b.kind == profiles.BudgetQuota:
-		b.add(c.paid) // the last retry's cost comes back
+		b.add(c.inTrouble().paid) // the last retry's cost comes back
 	case b.kind == profiles.BudgetThrottle && !c.Result.Excluded: // an answer that is no success pays nothing
 		b.add(p.deposit)
 	}

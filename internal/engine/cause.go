@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/chainbudget/chainbudget-go/internal/edges"
 	"github.com/chainbudget/chainbudget-go/ownership"
@@ -77,7 +76,7 @@ func (in *Inbound) failedBefore(dependency string, operation uint64) bool {
 
 // Learn teaches the edges what this request has shown.
 func (in *Inbound) Learn(a Answer) {
-	now := time.Now()
+	now := in.now()
 	in.sdk.load.answered(now, a.Rejected)
 	var few [8]edges.Call
 	calls := in.callees.appendTo(few[:0])

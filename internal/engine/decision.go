@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/chainbudget/chainbudget-go/ownership"
@@ -31,18 +32,19 @@ func (d *Decision) Allowed() bool { return d.Reason == ownership.ReasonAllowed }
 // Decide asks every gate, in order, whether the attempt that came to c.Result may be followed by another. If so, a token
 // is reserved, unless the decision has to wait for one: see [Call.Await].
 func (c *Call) Decide(now time.Time) bool {
-	c.before = c.in.held()
-	c.decision = Decision{}
+	t := c.inTrouble()
+	t.before = c.in.held()
+	t.decision = Decision{}
 	c.decide(now)
-	if !c.decision.Allowed() {
+	if !t.decision.Allowed() {
 		c.record()
 	}
-	return c.decision.Allowed()
+	return t.decision.Allowed()
 }
 
 func (c *Call) decide(now time.Time) {
 	dep, p := c.dep, c.policy.profile
-	d, r := &c.decision, &c.Result
+	d, r := &c.inTrouble().decision, &c.Result
 	c.gates()
 	if !d.Allowed() {
 		return
@@ -97,7 +99,7 @@ func (d *Decision) let(reason ownership.Reason) {
 
 // reserve takes the buckets' tokens and the chain's. Either may be gone since it was looked at.
 func (c *Call) reserve() {
-	d := &c.decision
+	d := &c.inTrouble().decision
 	if !c.takeBuckets() {
 		return
 	}
@@ -117,7 +119,7 @@ func (c *Call) reserve() {
 
 // takeBuckets takes what the retry costs from the dependency's bucket, and one from the process's limit and the profile's.
 func (c *Call) takeBuckets() bool {
-	d, p := &c.decision, c.policy
+	d, p := &c.inTrouble().decision, c.policy
 	if !p.bucket.take(c.cost()) {
 		d.Reason, d.protects = ownership.ReasonDependencyBudget, true
 		return false
@@ -176,7 +178,7 @@ func (c *Call) cost() int64 {
 
 // gates asks the gates that need no token.
 func (c *Call) gates() {
-	dep, d, r := c.dep, &c.decision, &c.Result
+	dep, d, r := c.dep, &c.inTrouble().decision, &c.Result
 	if dep.disabled.Load() {
 		d.Reason, d.protects = ownership.ReasonDisabled, true
 		return
@@ -205,7 +207,7 @@ func (c *Call) gates() {
 
 // protecting asks the gates from not_retryable to no_policy.
 func (c *Call) protecting() ownership.Reason {
-	dep, p, d, r := c.dep, c.policy.profile, &c.decision, &c.Result
+	dep, p, d, r := c.dep, c.policy.profile, &c.inTrouble().decision, &c.Result
 	if !r.Retryable {
 		return ownership.ReasonNotRetryable
 	}
@@ -271,7 +273,7 @@ func (c *Call) claimGate() ownership.Reason {
 // came home in time. A decision that does not wait is final already. Nothing of the failed attempt has to be given up
 // before Await returns true.
 func (c *Call) Await() bool {
-	d := &c.decision
+	d := &c.inTrouble().decision
 	if !d.Allowed() || !d.waits {
 		return d.Allowed()
 	}
@@ -292,7 +294,7 @@ func (c *Call) Await() bool {
 }
 
 func (c *Call) await() {
-	d := &c.decision
+	d := &c.inTrouble().decision
 	timer := time.NewTimer(max(d.bound, 0))
 	defer timer.Stop()
 	for {
@@ -340,7 +342,7 @@ func gone(ctx context.Context) ownership.Reason {
 // Backoff sleeps what is left of the delay. It returns false if the caller went away meanwhile, or retries were disabled; the
 // reserved token has then been given back.
 func (c *Call) Backoff() bool {
-	d := &c.decision
+	d := &c.inTrouble().decision
 	if left := time.Until(d.until); left > 0 && !c.dep.sdk.noSleep {
 		c.sleep(left)
 		c.awake()
@@ -377,42 +379,37 @@ func (c *Call) sleep(d time.Duration) {
 	}
 }
 
-// Decision returns the latest decision.
-func (c *Call) Decision() Decision { return c.decision }
+// Decision returns the latest decision; before the first one it is an allowance.
+func (c *Call) Decision() Decision {
+	if c.trouble == nil {
+		return Decision{}
+	}
+	return c.trouble.decision
+}
 
 // retriedOwner remembers that a failure of this owner was retried in this call.
 func (c *Call) retriedOwner(owner string) {
 	if c.retried(owner) {
 		return
 	}
-	if c.owned < len(c.owners) {
-		c.owners[c.owned] = owner
-		c.owned++
-		return
+	t := c.inTrouble()
+	if t.owners == nil {
+		t.owners = t.two[:0]
 	}
-	c.more = append(c.more, owner)
+	t.owners = append(t.owners, owner)
 }
 
 func (c *Call) retried(owner string) bool {
-	for _, o := range c.owners[:c.owned] {
-		if o == owner {
-			return true
-		}
-	}
-	for _, o := range c.more {
-		if o == owner {
-			return true
-		}
-	}
-	return false
+	return c.trouble != nil && slices.Contains(c.trouble.owners, owner)
 }
 
 // Finish ends a call whose last attempt failed: it makes the error that the caller gets or can ask for, and records it
 // with the request. A call that was canceled for a reason other than time is no failure of the request and is not
 // recorded.
 func (c *Call) Finish() *ownership.DeniedError {
-	d, r := &c.decision, &c.Result
-	f := &ownership.DeniedError{
+	t, r := c.inTrouble(), &c.Result
+	d, f := &t.decision, &t.denied
+	*f = ownership.DeniedError{
 		Reason: d.Reason, Dependency: c.dep.name, Owner: r.Owner, OwnerDepth: r.Depth, Claim: c.claim(), Attempts: c.attempts, Status: r.Status,
 		RetryAfter: c.pace(), Operation: c.options.Operation, FailOpen: c.policy.failOpen,
 		FailClosed: c.policy.failClosed, Err: r.Err,
@@ -432,7 +429,7 @@ func (c *Call) Finish() *ownership.DeniedError {
 // countPrevented counts the retries that the profile's own attempts would still have made where the SDK ends the call for
 // the sake of others.
 func (c *Call) countPrevented() {
-	r, reason := &c.Result, c.decision.Reason
+	r, reason := &c.Result, c.Decision().Reason
 	if c.outer != nil || !prevents[reason] || !c.options.Replayable {
 		return
 	}
@@ -472,7 +469,7 @@ func (p *Policy) entryCounters(entry string) *entryCounters {
 // next retry would have had.
 func (c *Call) pace() time.Duration {
 	p, r := c.policy.profile, &c.Result
-	switch c.decision.Reason {
+	switch c.Decision().Reason {
 	case ownership.ReasonBreakerOpen:
 		return c.policy.retryAfter(c.attempts, r.Throttled)
 	case ownership.ReasonChainExhausted, ownership.ReasonDependencyBudget, ownership.ReasonProcessBudget,
@@ -490,7 +487,7 @@ func (c *Call) pace() time.Duration {
 
 // claim is what goes up if this failure causes the hop's own.
 func (c *Call) claim() ownership.Claim {
-	d, r := &c.decision, &c.Result
+	d, r := &c.inTrouble().decision, &c.Result
 	switch {
 	case r.Claim == ownership.ClaimStop:
 		return ownership.ClaimStop
@@ -505,18 +502,19 @@ func (c *Call) claim() ownership.Claim {
 // attempt the refusal is the dependency's failure, not ours.
 func (c *Call) Refuse(reason ownership.Reason, err error) {
 	if c.attempts == 0 {
-		c.before = c.in.held()
+		c.inTrouble().before = c.in.held()
 		c.Result = Result{Err: err, Failed: true, Unsent: true, Owner: c.dep.slug, Depth: 1}
 	}
 	c.giveBack()
-	c.decision.Reason, c.decision.protects = reason, reason.Protects()
+	d := &c.inTrouble().decision
+	d.Reason, d.protects = reason, reason.Protects()
 	c.record()
 }
 
 // record counts a final decision, and tells the observer and the current span. Each decision is recorded once: when a
 // gate refuses, or when the attempt that it allowed goes out.
 func (c *Call) record() {
-	dep, d, r := c.dep, &c.decision, &c.Result
+	dep, d, r := c.dep, &c.inTrouble().decision, &c.Result
 	c.remember()
 	if !d.Allowed() {
 		c.entryCounters().denied[d.Reason].Add(1)
@@ -527,7 +525,7 @@ func (c *Call) record() {
 		observe(&Event{
 			Context: c.parent, Dependency: dep.name, Profile: string(c.policy.profile.Name), Attempt: c.failedAttempt(), Reason: d.Reason,
 			WouldDeny: d.would, Hedge: d.hedge, Delay: d.Delay, Claim: r.Claim, Owner: r.Owner, Status: r.Status, Err: r.Err,
-			Before: c.before, After: c.in.held(),
+			Before: c.inTrouble().before, After: c.in.held(),
 		})
 	}
 	c.traceDecision()
@@ -536,7 +534,7 @@ func (c *Call) record() {
 // failedAttempt is the ordinal of the attempt that the decision is about: an allowed one is recorded as the next goes out.
 // Of a hedge it is the latest one that has not answered.
 func (c *Call) failedAttempt() int {
-	if c.decision.Allowed() {
+	if d := c.Decision(); d.Allowed() {
 		return c.attempts - 1
 	}
 	return c.attempts

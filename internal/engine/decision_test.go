@@ -382,7 +382,7 @@ func TestModes_let_through(t *testing.T) {
 			r := newRig(t, "", "plain", c.tokens, can)
 			r.dep.policy.Load().mode = c.mode
 			require.Equal(t, c.reason, r.again(claimed(c.claim, "ledger", c.tokens)), c.mode)
-			assert.Equal(t, c.would, r.call.decision.would, c.mode)
+			assert.Equal(t, c.would, r.call.Decision().would, c.mode)
 			if c.reason == ownership.ReasonAllowed {
 				r.call.Admit(time.Now())
 			}

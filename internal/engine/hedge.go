@@ -39,7 +39,7 @@ func (c *Call) hedges() bool {
 func (c *Call) CanHedge() bool {
 	h := &c.policy.profile.Hedge
 	return h.Enabled() && c.outer == nil && c.hedges() && int(c.hedged) < h.Max && c.attempts < c.maxAttempts() &&
-		c.decision.would == ownership.ReasonAllowed // not beside a retry that only a milder mode, or the holdout, let through
+		c.Decision().would == ownership.ReasonAllowed // not beside a retry that only a milder mode, or the holdout, let through
 }
 
 // Race makes the admitted attempt, and starts hedges beside it while no answer comes and every gate allows. It returns the
@@ -139,9 +139,11 @@ func (r *race) run(l Racer) {
 func (c *Call) branch(leg *Call, r *race) {
 	leg.race = r
 	leg.dep, leg.policy, leg.in, leg.parent, leg.learned, leg.options = c.dep, c.policy, c.in, c.parent, c.learned, c.options
-	leg.attempts, leg.paid, leg.unlent, leg.started, leg.end, leg.holdout = c.attempts, c.paid, c.unlent, c.started, c.end, c.holdout
+	leg.attempts, leg.unlent, leg.started, leg.end, leg.holdout = c.attempts, c.unlent, c.started, c.end, c.holdout
 	leg.permit, c.permit = c.permit, breaker.Permit{}
-	leg.previousErr, leg.previousStatus = c.previousErr, c.previousStatus
+	if t := c.trouble; t != nil {
+		leg.trouble = &trouble{paid: t.paid, previousErr: t.previousErr, previousStatus: t.previousStatus}
+	}
 	leg.peer.Store(c.peer.Load())
 }
 
@@ -276,7 +278,7 @@ func (r *race) hedge(next func() (Racer, error)) bool {
 		return false
 	}
 	c.hedged++
-	c.paid = c.cost()
+	c.inTrouble().paid = c.cost()
 	c.count(permit, now)
 	c.Result = Result{Claim: ownership.ClaimNone} // nothing has failed
 	c.record()
@@ -287,19 +289,20 @@ func (r *race) hedge(next func() (Racer, error)) bool {
 
 // decideHedge asks every gate about an attempt beside the ones that run, and reserves what it costs.
 func (c *Call) decideHedge(now time.Time) bool {
-	c.before = c.in.held()
-	c.decision = Decision{hedge: true}
+	t := c.inTrouble()
+	t.before = c.in.held()
+	t.decision = Decision{hedge: true}
 	c.Result = Result{Retryable: true, Claim: ownership.ClaimNone} // nothing has failed; whether more attempts are of use, the race knows
 	c.askForHedge(now)
-	if !c.decision.Allowed() {
+	if !t.decision.Allowed() {
 		c.record()
 		c.Result = Result{}
 	}
-	return c.decision.Allowed()
+	return t.decision.Allowed()
 }
 
 func (c *Call) askForHedge(now time.Time) {
-	d := &c.decision
+	d := &c.inTrouble().decision
 	c.gates()
 	if !d.Allowed() {
 		return
@@ -335,7 +338,7 @@ func (c *Call) askForHedge(now time.Time) {
 func (c *Call) refuseHedge(reason ownership.Reason, err error) {
 	c.giveBack()
 	c.Result.Err = err
-	c.decision.Reason = reason
+	c.inTrouble().decision.Reason = reason
 	c.record()
 	c.Result = Result{}
 }

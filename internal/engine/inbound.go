@@ -18,6 +18,7 @@ type Inbound struct {
 	sdk *SDK
 	// generation is the catalog in force when the request arrived.
 	generation *Generation
+	arrived    time.Time // zero for the purse of one call
 
 	ctx   inboundContext
 	wire  otelprop.Request
@@ -50,7 +51,7 @@ type Arrival struct {
 
 // Arrive opens the purse of an inbound request.
 func (s *SDK) Arrive(in *Inbound, a Arrival) {
-	in.sdk, in.generation = s, a.Generation
+	in.sdk, in.generation, in.arrived = s, a.Generation, time.Now()
 	if in.generation == nil {
 		in.generation = s.Generation()
 	}
@@ -92,7 +93,7 @@ func (in *Inbound) receive(a *Arrival) {
 		s.counters.foreign.Add(1)
 		grant = 0
 	}
-	if grant > 0 && s.nonces.seen(a.Wire.Nonce, time.Now()) {
+	if grant > 0 && s.nonces.seen(a.Wire.Nonce, in.arrived) {
 		s.counters.repeatedGrants.Add(1)
 		grant = 0
 	}
@@ -121,7 +122,7 @@ func (s *SDK) warnOrphans() {
 // Start opens the purse of a chain that begins here without an inbound request.
 func (s *SDK) Start(parent context.Context) (*Inbound, context.Context) {
 	g := s.Generation()
-	in := &Inbound{sdk: s, generation: g}
+	in := &Inbound{sdk: s, generation: g, arrived: time.Now()}
 	in.mint(g.catalog.Chain.Budget, mintStart)
 	return in, in.Context(parent)
 }
@@ -132,6 +133,14 @@ func (s *SDK) orphan(g *Generation) *Inbound {
 	in := &Inbound{sdk: s, generation: g}
 	in.mint(g.catalog.Chain.OrphanBudget, mintNoPurse)
 	return in
+}
+
+// now is time.Now. It reads one clock where time.Now reads two.
+func (in *Inbound) now() time.Time {
+	if in.arrived.IsZero() {
+		return time.Now()
+	}
+	return in.arrived.Add(time.Since(in.arrived))
 }
 
 // Context returns parent with the request in it.

@@ -78,9 +78,14 @@ const HashSeed = 14695981039346656037
 
 // HashString continues such a hash by a string: FNV-1a, which needs no state and is the same in every process.
 func HashString(h uint64, s string) uint64 {
-	const prime = 1099511628211
 	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * prime
+		h = HashByte(h, s[i])
 	}
 	return h
+}
+
+// HashByte continues such a hash by a byte.
+func HashByte(h uint64, c byte) uint64 {
+	const prime = 1099511628211
+	return (h ^ uint64(c)) * prime
 }

@@ -201,7 +201,9 @@ func (p *Purse) settle(l *lease, returned, retries int) {
 	}
 	home := uint8(min(max(returned, 0), int(n)))
 	used := uint8(min(max(retries, 0), int(n-home)))
-	p.change(func(a account) (account, bool) {
+	for {
+		w := p.word.Load()
+		a := unpack(w)
 		a.lent -= n
 		a.out--
 		a.spent += used
@@ -211,8 +213,10 @@ func (p *Purse) settle(l *lease, returned, retries int) {
 		} else {
 			a.held += home
 		}
-		return a, true
-	})
+		if p.word.CompareAndSwap(w, a.pack()) {
+			break
+		}
+	}
 	p.notify()
 }
 

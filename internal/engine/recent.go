@@ -108,7 +108,7 @@ func (c *Call) remember() {
 	if seen == nil {
 		return
 	}
-	d, r := &c.decision, &c.Result
+	d, r := &c.inTrouble().decision, &c.Result
 	seen.add(&Recent{
 		At: time.Now(), Dependency: c.dep.name, Profile: string(c.policy.profile.Name), Attempt: c.failedAttempt(), Reason: d.Reason,
 		WouldDeny: d.would, Hedge: d.hedge, Delay: d.Delay, Claim: r.Claim, Owner: r.Owner, Status: r.Status,

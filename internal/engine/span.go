@@ -28,7 +28,7 @@ func (c *Call) traceDecision() {
 	if span == nil {
 		return
 	}
-	d, r := &c.decision, &c.Result
+	d, r := &c.inTrouble().decision, &c.Result
 	name := otelprop.EventDenied
 	if d.Allowed() {
 		name = otelprop.EventRetry

@@ -10,17 +10,17 @@ import (
 // Answered notes that the answer to the attempt has begun at now, and goes on: a stream. The attempt is a success for the
 // breaker, and its time is over: what follows may take as long as it likes. Done still comes at its end.
 func (c *Call) Answered(now time.Time) {
-	if c.outer != nil || !c.answered.IsZero() {
+	if c.outer != nil || c.streams {
 		return
 	}
-	c.answered = now
+	c.streams, c.answer = true, now.Sub(c.started)
 	c.policy.breaker.Done(&c.permit, breaker.Success)
 }
 
 // took is how long the attempt took that ends now.
 func (c *Call) took(now time.Time) time.Duration {
-	if !c.answered.IsZero() {
-		now = c.answered
+	if c.streams {
+		return c.answer
 	}
 	return now.Sub(c.started)
 }

@@ -37,7 +37,7 @@ func TestSwitch_stops_calls_in_backoff(t *testing.T) {
 		}()
 		require.False(t, r.call.Backoff())
 		assert.Equal(t, 200*time.Millisecond, time.Since(now))
-		assert.Equal(t, ownership.ReasonDisabled, r.call.decision.Reason)
+		assert.Equal(t, ownership.ReasonDisabled, r.call.Decision().Reason)
 		assert.Equal(t, 3, r.in.held())
 		assert.Equal(t, level, r.dep.Policy().bucket.level.Load())
 		assert.Equal(t, ownership.ClaimUnclaimed, r.call.Finish().Claim, "a protecting gate refused")
@@ -62,7 +62,7 @@ func TestSwitch_stops_calls_that_wait_for_a_lease(t *testing.T) {
 		}()
 		require.False(t, r.call.Await())
 		assert.Equal(t, 50*time.Millisecond, time.Since(now))
-		assert.Equal(t, ownership.ReasonDisabled, r.call.decision.Reason)
+		assert.Equal(t, ownership.ReasonDisabled, r.call.Decision().Reason)
 	})
 }
 
@@ -74,7 +74,7 @@ func TestSwitch_that_came_with_the_last_moment_of_a_backoff(t *testing.T) {
 	require.True(t, r.call.Decide(time.Now()))
 	swap(t, r, switchedOff)
 	require.False(t, r.call.Backoff())
-	assert.Equal(t, ownership.ReasonDisabled, r.call.decision.Reason)
+	assert.Equal(t, ownership.ReasonDisabled, r.call.Decision().Reason)
 }
 
 // TestHoldout_lets_ownership_refuse_and_looks: the retry costs what retries cost, every other gate holds, and a success
@@ -105,7 +105,7 @@ func TestHoldout_lets_ownership_refuse_and_looks(t *testing.T) {
 			r.fail(claimed(claim, "ledger", 3))
 			if !c.let {
 				assert.False(t, r.call.Decide(time.Now()))
-				assert.Equal(t, reason, r.call.decision.Reason)
+				assert.Equal(t, reason, r.call.Decision().Reason)
 				assert.Zero(t, r.dep.totals().Holdout)
 				return
 			}
@@ -143,7 +143,7 @@ func TestTimeout_bounds_the_whole_call(t *testing.T) {
 		assert.True(t, r.call.Decide(start.Add(2*time.Second)), "half a second of backoff fits")
 		r.call.giveBack()
 		assert.False(t, r.call.Decide(start.Add(2600*time.Millisecond)))
-		assert.Equal(t, ownership.ReasonDeadline, r.call.decision.Reason)
+		assert.Equal(t, ownership.ReasonDeadline, r.call.Decision().Reason)
 
 		ctx, cancel := context.WithTimeout(r.ctx, time.Second)
 		defer cancel()

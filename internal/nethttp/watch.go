@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http/httptrace"
 	"sync"
+	"sync/atomic"
 
 	"github.com/chainbudget/chainbudget-go/internal/ctxkey"
 )
@@ -39,9 +40,16 @@ type Watch struct {
 	// nothing of it: a POST without an idempotency key. Both are set before the attempt begins.
 	Lease, Unwritten bool
 
+	seen atomic.Pointer[seen] // nil = net/http did not ask yet
+}
+
+// seen is what net/http told of one attempt.
+type seen struct {
+	watch   *Watch
 	of      Watched
+	hooks   httptrace.ClientTrace
+	trace   *httptrace.ClientTrace // hooks, and those of the attempt's parent
 	mu      sync.Mutex
-	trace   *httptrace.ClientTrace
 	conns   []connection
 	target  string // what net/http looked for last
 	heard   bool   // an answer began on the latest connection
@@ -59,166 +67,173 @@ type connection struct {
 
 // Trace returns the hooks that watch for replays of a's request, composed with those in parent.
 func (w *Watch) Trace(parent context.Context, a Watched) *httptrace.ClientTrace {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.trace == nil {
-		w.of = a
-		hooks := &httptrace.ClientTrace{GetConn: w.getConn, GotConn: w.gotConn, GotFirstResponseByte: w.gotAnswer}
-		if a.Version() == 0 {
-			hooks.WroteHeaderField = w.wroteField
-		}
-		w.trace = httptrace.ContextClientTrace(httptrace.WithClientTrace(parent, hooks))
+	if s := w.seen.Load(); s != nil {
+		return s.trace
 	}
-	return w.trace
+	s := &seen{watch: w, of: a}
+	s.hooks = httptrace.ClientTrace{GetConn: s.getConn, GotConn: s.gotConn, GotFirstResponseByte: s.gotAnswer}
+	if a.Version() == 0 {
+		s.hooks.WroteHeaderField = s.wroteField
+	}
+	s.trace = httptrace.ContextClientTrace(httptrace.WithClientTrace(parent, &s.hooks))
+	w.seen.CompareAndSwap(nil, s)
+	return w.seen.Load().trace
 }
 
-func (w *Watch) getConn(target string) {
-	w.mu.Lock()
-	if w.asked && (w.heard || target != w.target) {
+func (s *seen) getConn(target string) {
+	s.mu.Lock()
+	if s.asked && (s.heard || target != s.target) {
 		// net/http replays only to the same place and only what got no answer. This is a request of a layer between: a
 		// token that it fetches, or its answer to a challenge.
-		w.conns, w.heard = nil, false
+		s.conns, s.heard = nil, false
 	}
-	w.asked, w.target = true, target
-	stop := len(w.conns) > 0 && w.mustStop()
-	w.stopped = w.stopped || stop
-	w.counted = stop // it may get no connection any more
-	w.mu.Unlock()
+	s.asked, s.target = true, target
+	stop := len(s.conns) > 0 && s.mustStop()
+	s.stopped = s.stopped || stop
+	s.counted = stop // it may get no connection any more
+	s.mu.Unlock()
 	if stop {
-		w.of.Repeated()
-		w.of.Cancel(ErrReplay)
+		s.of.Repeated()
+		s.of.Cancel(ErrReplay)
 	}
 }
 
-func (w *Watch) gotConn(info httptrace.GotConnInfo) {
+func (s *seen) gotConn(info httptrace.GotConnInfo) {
 	c := connection{conn: info.Conn}
 	if t, ok := info.Conn.(*tls.Conn); ok {
 		c.http2 = t.ConnectionState().NegotiatedProtocol == "h2"
 	} else {
-		c.http2 = w.of.Version() >= 2
+		c.http2 = s.of.Version() >= 2
 	}
-	w.mu.Lock()
-	again := len(w.conns) > 0
-	if again && w.conns[len(w.conns)-1].conn == c.conn {
+	s.mu.Lock()
+	again := len(s.conns) > 0
+	if again && s.conns[len(s.conns)-1].conn == c.conn {
 		c.http2 = true // HTTP/1 never takes a dead connection twice
-		w.conns[0].http2 = true
+		s.conns[0].http2 = true
 	}
-	stop := again && w.mustStop()
-	w.stopped = w.stopped || stop
-	counted := w.counted
-	w.counted = false
-	w.left = true
-	w.conns = append(w.conns, c)
-	w.mu.Unlock()
+	stop := again && s.mustStop()
+	s.stopped = s.stopped || stop
+	counted := s.counted
+	s.counted = false
+	s.left = true
+	s.conns = append(s.conns, c)
+	s.mu.Unlock()
 	if !again {
 		return
 	}
 	if !counted {
-		w.of.Repeated()
+		s.of.Repeated()
 	}
 	if stop {
-		w.of.Cancel(ErrReplay)
+		s.of.Cancel(ErrReplay)
 		if !c.http2 && info.Conn != nil {
 			info.Conn.Close() // the request would be written whatever its context says
 		}
 	}
 }
 
-func (w *Watch) gotAnswer() {
-	w.mu.Lock()
-	w.heard = true
-	w.mu.Unlock()
+func (s *seen) gotAnswer() {
+	s.mu.Lock()
+	s.heard = true
+	s.mu.Unlock()
 }
 
 // wroteField tells the versions apart where TLS does not: the fields of HTTP/2 begin with those that HTTP/1 does not have.
-func (w *Watch) wroteField(key string, _ []string) {
-	if w.of.Version() != 0 {
+func (s *seen) wroteField(key string, _ []string) {
+	if s.of.Version() != 0 {
 		return
 	}
 	major := 1
 	if key != "" && key[0] == ':' {
 		major = 2
 	}
-	w.of.Spoke(major)
-	w.mu.Lock()
-	if n := len(w.conns); n > 0 && major == 2 {
-		w.conns[n-1].http2 = true
+	s.of.Spoke(major)
+	s.mu.Lock()
+	if n := len(s.conns); n > 0 && major == 2 {
+		s.conns[n-1].http2 = true
 	}
-	w.mu.Unlock()
+	s.mu.Unlock()
 }
 
 // mustStop reports whether one more sending must not happen. HTTP/2 repeats only what the server has not processed, so
 // one repetition is free; HTTP/1 repeats what may have been processed, and a lease must not arrive twice.
-func (w *Watch) mustStop() bool {
-	if w.conns[0].http2 {
-		return len(w.conns) >= 2
+func (s *seen) mustStop() bool {
+	if s.conns[0].http2 {
+		return len(s.conns) >= 2
 	}
-	return w.Lease && !w.Unwritten
+	return s.watch.Lease && !s.watch.Unwritten
 }
 
 // Rewinds reports whether the request may be sent again: net/http asks for a second body only to do that. If not, the
 // attempt is canceled.
 func (w *Watch) Rewinds() bool {
-	w.mu.Lock()
-	stop := len(w.conns) > 0 && !w.heard && w.mustStop()
-	w.stopped = w.stopped || stop
-	w.mu.Unlock()
+	s := w.seen.Load()
+	if s == nil {
+		return true
+	}
+	s.mu.Lock()
+	stop := len(s.conns) > 0 && !s.heard && s.mustStop()
+	s.stopped = s.stopped || stop
+	s.mu.Unlock()
 	if stop {
-		w.of.Repeated()
-		w.of.Cancel(ErrReplay)
+		s.of.Repeated()
+		s.of.Cancel(ErrReplay)
 	}
 	return !stop
 }
 
+// told asks what net/http told; the answer is false where it told nothing.
+func (w *Watch) told(ask func(s *seen) bool) bool {
+	s := w.seen.Load()
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return ask(s)
+}
+
 // Stopped reports whether a replay was stopped.
 func (w *Watch) Stopped() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.stopped
+	return w.told(func(s *seen) bool { return s.stopped })
 }
 
 // RefusedTwice reports whether the replay that was stopped is one of HTTP/2's: the server has said of each sending that
 // it did nothing with it.
 func (w *Watch) RefusedTwice() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.stopped && len(w.conns) > 0 && w.conns[0].http2
+	return w.told(func(s *seen) bool { return s.stopped && len(s.conns) > 0 && s.conns[0].http2 })
 }
 
 // NeverLeft reports whether net/http looked for a connection and got none.
 func (w *Watch) NeverLeft() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.asked && !w.left
+	return w.told(func(s *seen) bool { return s.asked && !s.left })
 }
 
 // Asked reports whether net/http told what it did with connections.
 func (w *Watch) Asked() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.asked
+	return w.told(func(s *seen) bool { return s.asked })
 }
 
 // NeverLooked reports whether net/http refused the request before it looked for a connection.
 func (w *Watch) NeverLooked() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.trace != nil && !w.asked
+	return w.told(func(s *seen) bool { return !s.asked })
 }
 
 // Heard reports whether an answer has begun.
 func (w *Watch) Heard() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.heard
+	return w.told(func(s *seen) bool { return s.heard })
 }
 
 // Peer returns the address of the latest connection, or "".
 func (w *Watch) Peer() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if n := len(w.conns); n > 0 && w.conns[n-1].conn != nil {
-		return w.conns[n-1].conn.RemoteAddr().String()
+	s := w.seen.Load()
+	if s == nil {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.conns); n > 0 && s.conns[n-1].conn != nil {
+		return s.conns[n-1].conn.RemoteAddr().String()
 	}
 	return ""
 }
