@@ -104,7 +104,7 @@ func TestDecision_asks_the_deadline_again(t *testing.T) {
 		r.call.parent = ctx
 		r.fail(claimed(ownership.ClaimClaimed, "ledger", 0))
 		require.True(t, r.call.Decide(time.Now()))
-		require.True(t, r.call.decision.waits)
+		require.True(t, r.call.Decision().waits)
 		// The typical attempt becomes slower while the call waits.
 		for range 100 {
 			r.dep.latency.add(time.Minute)
