@@ -188,6 +188,7 @@ func (c *cell) request(to *service, need stream, expected bool) bool {
 	}
 	ok := v.serve(handler, &to.template)
 	c.ledger.ended(ok, c.now(), c.now()-began)
+	c.ledger.storm(v.storm, c.now())
 	c.publish()
 	return ok
 }

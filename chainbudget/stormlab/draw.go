@@ -40,8 +40,9 @@ const (
 	drawFailure
 	drawFault
 	drawNetwork
-	drawCall // by the place of the call
-	drawNeed // by the place of the call and its repetition
+	drawCall  // by the place of the call
+	drawNeed  // by the place of the call and its repetition
+	drawPlace // and, by the place of a service, those after it
 )
 
 // scramble is the output function of the generator SplitMix64 (Steele, Lea and Flood 2014).

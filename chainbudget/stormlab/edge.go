@@ -52,9 +52,21 @@ func (c *cell) newEdge(caller, to *service, place int) *edge {
 	return e
 }
 
-// call makes one call for the request that v is, and returns why it failed. need tells it from the request's other calls.
+// call makes one call for the request that v is, and returns why the request fails with it. need tells it from the request's other
+// calls.
 func (e *edge) call(ctx context.Context, v *visit, lane int, need stream) error {
 	f := &frame{Context: ctx, lane: lane, need: need}
+	err := e.attempts(f, v)
+	if err == nil || e.Optional {
+		e.cell.ledger.storm(f.here(), e.cell.now())
+		return nil
+	}
+	v.storm = v.storm.or(f.here())
+	return err
+}
+
+// attempts makes the call's attempts, and returns why the last one failed.
+func (e *edge) attempts(f *frame, v *visit) error {
 	if e.rival != nil {
 		return e.rival.call(f, v)
 	}
@@ -121,9 +133,15 @@ var (
 )
 
 // send makes one attempt, with a header that is its own. ctx is the attempt's, f the call's and from the request's that it is made for.
-func (e *edge) send(ctx context.Context, f *frame, from *visit, header http.Header) (*visit, error) {
+func (e *edge) send(ctx context.Context, f *frame, from *visit, header http.Header) (answer *visit, err error) {
 	c, n, now := e.cell, e.sends, e.cell.now()
-	defer c.publish()
+	var below storm
+	defer func() {
+		if err != nil || failed(answer.status) {
+			f.fails(below)
+		}
+		c.publish()
+	}()
 	e.sends++
 	f.attempts++
 	c.ledger.attempt(e, now, f.attempts > 1)
@@ -147,12 +165,13 @@ func (e *edge) send(ctx context.Context, f *frame, from *visit, header http.Head
 		again = 0
 	}
 	for n := 1; ; n++ {
-		answer := &visit{cell: c, to: e.to, client: ctx, lanes: from.lanes, lane: f.lane, need: f.need, giveUp: end, request: header}
+		answer = &visit{cell: c, to: e.to, client: ctx, lanes: from.lanes, lane: f.lane, need: f.need, giveUp: end, request: header}
 		if again > 0 {
 			answer.request = header.Clone() // the handler takes what is the SDK's off it
 			answer.request[meshCount] = []string{strconv.Itoa(n)}
 		}
 		answer.serve(e.handler(c.now()), &e.template)
+		below = below.or(answer.storm)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

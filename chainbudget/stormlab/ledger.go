@@ -32,6 +32,7 @@ type window struct {
 	sentTo             []int64 // from outside, by service, without those of clients, which depend on what happened before
 	open               int64   // breakers that are not closed at its end
 	minted, lost       int64   // tokens, up to its end
+	storms             storms
 }
 
 // counts are those of one service in one interval.
@@ -77,6 +78,12 @@ func (l *ledger) ended(ok bool, now, took int64) {
 		w.latency = new(histogram)
 	}
 	w.latency.add(took)
+}
+
+func (l *ledger) storm(s storm, now int64) {
+	if s.hops > 0 {
+		l.at(now).storms.add(s)
+	}
 }
 
 func (l *ledger) arrived(s *service, now int64) { l.at(now).services[s.index].arrivals++ }
@@ -137,6 +144,7 @@ func (l *ledger) merge(o *ledger) {
 		w, x := &l.windows[i], &o.windows[i]
 		w.sent, w.good, w.failed = w.sent+x.sent, w.good+x.good, w.failed+x.failed
 		w.open, w.minted, w.lost = w.open+x.open, w.minted+x.minted, w.lost+x.lost
+		w.storms.merge(&x.storms)
 		if w.latency == nil {
 			w.latency = x.latency
 		} else if x.latency != nil {

@@ -118,7 +118,7 @@ func TestLoad_names_line_column_and_remedy(t *testing.T) {
 		{"catalog", "{name: sdk}", "name: sdk\n    catalog: |\n      version: 1\n      chain: {bugdet: 3}", "s.yaml:12:15: chain.bugdet: "},
 		{"fault", "variants:", "faults: [{kind: rain, service: a}]\nvariants:", `s.yaml:8:17: faults[0].kind: "rain" is no fault; write one of error, slow, hang, crash, cut, drop_context, no_sdk, no_baggage`},
 		{"share_of_no_sdk", "variants:", "faults: [{kind: no_sdk, service: a, share: 50%}]\nvariants:", "s.yaml:8:44: faults[0].share: a service runs the SDK for all requests or for none; remove it"},
-		{"metric", "variants:", "expect: [{metric: joy, max: 1}]\nvariants:", `s.yaml:8:19: expect[0].metric: "joy" is no metric; write one of success, load, retries, p50, p95, p99`},
+		{"metric", "variants:", "expect: [{metric: joy, max: 1}]\nvariants:", `s.yaml:8:19: expect[0].metric: "joy" is no metric; write one of success, load, retries, radius, mean_radius, p50, p95, p99`},
 		{"no_bound", "variants:", "expect: [{metric: success}]\nvariants:", "s.yaml:8:10: expect[0]: has no bound; set min, max or both"},
 		{"shows", "variants:", "expect: [{metric: success, max: 1, shows: \"two\\nlines\"}]\nvariants:", `s.yaml:8:43: expect[0].shows: is no line of text; write up to 200 bytes, without line breaks`},
 		{"latency", "{name: b}", "{name: b, work: {mean: 1ms, p50: 1ms, p99: 2ms}}", "s.yaml:5:21: services[1].work: is more than one distribution; use min and max, or mean, or p50 and p99"},

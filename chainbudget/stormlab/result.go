@@ -37,6 +37,12 @@ type Outcome struct {
 	Attempts int64   `json:"attempts"` // between services
 	Retries  int64   `json:"retries"`
 	Success  float64 `json:"success"`
+	// Storms counts failures because of which at least one hop retried. Radius is how many hops between the cause and the entry did
+	// because of one of them at most, MeanRadius on average, and Farthest how many calls from its cause the farthest one was.
+	Storms     int64   `json:"storms"`
+	Radius     int64   `json:"radius"`
+	MeanRadius float64 `json:"mean_radius"`
+	Farthest   int64   `json:"farthest"`
 	// Denied counts what the SDK's gates refused, by their words: retries, and with breaker_open also first attempts.
 	Denied   map[string]int64  `json:"denied"`
 	P50      float64           `json:"p50_ms"`
@@ -141,6 +147,7 @@ func (s *Scenario) outcome(name string, l *ledger, visits [][]float64) Outcome {
 	sum := s.sum(l, 0, 0, visits)
 	o := Outcome{
 		Name: name, Sent: sum.sent, Good: sum.good, Failed: sum.failed, Success: round(sum.success()), Denied: l.denied,
+		Storms: sum.storms.count, Radius: sum.storms.most, MeanRadius: round(sum.storms.mean()), Farthest: sum.storms.farthest,
 		P50: milliseconds(sum.latency.percentile(.5)), P95: milliseconds(sum.latency.percentile(.95)), P99: milliseconds(sum.latency.percentile(.99)),
 		Services: []ServiceOutcome{}, Timeline: []IntervalOutcome{},
 	}
@@ -176,6 +183,7 @@ func (s *Scenario) outcome(name string, l *ledger, visits [][]float64) Outcome {
 type sums struct {
 	sent, good, failed int64
 	latency            histogram
+	storms             storms
 	services           []counts
 	expected           []float64 // arrivals without retries and failures
 }
@@ -189,6 +197,7 @@ func (s *Scenario) sum(l *ledger, from, until time.Duration, visits [][]float64)
 		}
 		w := &l.windows[i]
 		t.sent, t.good, t.failed = t.sent+w.sent, t.good+w.good, t.failed+w.failed
+		t.storms.merge(&w.storms)
 		if w.latency != nil {
 			t.latency.merge(w.latency)
 		}
@@ -270,6 +279,10 @@ func (s *Scenario) verdict(e *Threshold, variant string, l *ledger, visits [][]f
 			}
 		}
 		v = share(retries, t.sent)
+	case MetricRadius:
+		v = float64(t.storms.most)
+	case MetricMeanRadius:
+		v = t.storms.mean()
 	case MetricP50:
 		v = t.latency.percentile(.5).Seconds()
 	case MetricP95:

@@ -55,6 +55,50 @@ func TestRun_misses_latencies_of_nothing(t *testing.T) {
 	assert.True(t, r.Pass(), "%+v", r.Verdicts)
 }
 
+// A storm ends, and counts, where an attempt succeeds, where a call is optional, and at the entry; a failure that nobody retried is none.
+func TestRun_counts_storms(t *testing.T) {
+	naive, none := stormlab.Policy{Kind: stormlab.PolicyNaive, Attempts: 2}, stormlab.Policy{Kind: stormlab.PolicyNone}
+	for name, tt := range map[string]struct {
+		change func(s *stormlab.Scenario)
+		except map[string]stormlab.Policy
+		want   [4]float64 // storms for each request, radius, mean radius, farthest
+	}{
+		"to_the_entry": {func(*stormlab.Scenario) {}, nil, [4]float64{1, 3, 3, 3}},
+		"with_a_gap":   {func(*stormlab.Scenario) {}, map[string]stormlab.Policy{"b": none}, [4]float64{1, 2, 2, 3}},
+		"near_only":    {func(*stormlab.Scenario) {}, map[string]stormlab.Policy{"a": none, "b": none}, [4]float64{1, 1, 1, 1}},
+		"nobody":       {func(*stormlab.Scenario) {}, map[string]stormlab.Policy{"a": none, "b": none, "c": none}, [4]float64{}},
+		"cause_above": {func(s *stormlab.Scenario) {
+			s.Services[2].Failure, s.Services[2].FailsLate, s.Services[3].Failure = 1, true, 0
+		}, nil, [4]float64{1, 2, 2, 2}},
+		"optional":      {func(s *stormlab.Scenario) { s.Services[1].Calls[0].Optional = true }, nil, [4]float64{1, 2, 2, 2}},
+		"at_once":       {func(s *stormlab.Scenario) { s.Services[0].Parallel, s.Services[2].Parallel = true, true }, nil, [4]float64{1, 3, 3, 3}},
+		"both_at_once":  {func(s *stormlab.Scenario) { s.Services[0].Calls[0].Times, s.Services[0].Parallel = 2, true }, nil, [4]float64{1, 3, 3, 3}},
+		"refused_conns": {func(s *stormlab.Scenario) { s.Faults = []stormlab.Fault{{Kind: stormlab.FaultCrash, Service: "d"}} }, nil, [4]float64{1, 3, 3, 3}},
+		"nothing_fails": {func(s *stormlab.Scenario) { s.Services[3].Failure = 0 }, nil, [4]float64{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &stormlab.Scenario{
+				Duration: time.Second, Traffic: []stormlab.Traffic{{To: "a", Rate: 50, Even: true}},
+				Services: []stormlab.Service{
+					{Name: "a", Calls: []stormlab.Call{{To: "b"}}}, {Name: "b", Calls: []stormlab.Call{{To: "c"}}}, {Name: "c", Calls: []stormlab.Call{{To: "d"}}},
+					{Name: "d", Failure: 1},
+				},
+				Variants: []stormlab.Variant{{Name: "naive", Policy: naive, Except: tt.except}},
+			}
+			tt.change(s)
+			v := run(t, s).Variants[0]
+			assert.Equal(t, tt.want, [4]float64{float64(v.Storms) / float64(v.Sent), float64(v.Radius), v.MeanRadius, float64(v.Farthest)})
+		})
+	}
+	s := tiny() // an attempt that succeeds
+	s.Services = []stormlab.Service{{Name: "shop", Calls: []stormlab.Call{{To: "ledger"}}}, {Name: "ledger", Failure: .3}}
+	s.Traffic[0].Rate = 200
+	s.Variants = []stormlab.Variant{{Name: "naive", Policy: stormlab.Policy{Kind: stormlab.PolicyNaive, Attempts: 2}}}
+	v := run(t, s).Variants[0]
+	assert.Equal(t, v.Retries, v.Storms)
+	assert.Greater(t, v.Storms, v.Failed)
+}
+
 // A context that ends makes the result partial, and a partial result passes no threshold.
 func TestRun_ends_with_its_context(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())

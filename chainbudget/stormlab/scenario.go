@@ -212,6 +212,10 @@ const (
 	MetricLoad Metric = "load"
 	// MetricRetries is retries for each request from outside; with a service, those that it made.
 	MetricRetries Metric = "retries"
+	// MetricRadius is how many hops between a failure and the entry retried because of it, at most; MetricMeanRadius the mean of those for
+	// which any did. A failure counts where it ends: at an attempt that succeeds, a call that is optional, or the entry.
+	MetricRadius     Metric = "radius"
+	MetricMeanRadius Metric = "mean_radius"
 	// MetricP50, MetricP95 and MetricP99 are latencies of the requests from outside that succeeded.
 	MetricP50 Metric = "p50"
 	MetricP95 Metric = "p95"

@@ -145,7 +145,7 @@ func (s *service) calls(ctx context.Context, v *visit) error {
 	}
 	for k, e := range s.edges {
 		for n := range s.times(k, v) {
-			if err := e.call(ctx, v, v.lane, v.needOf(k, n)); err != nil && !e.Optional {
+			if err := e.call(ctx, v, v.lane, v.needOf(k, n)); err != nil {
 				return err
 			}
 		}
@@ -177,7 +177,7 @@ func (s *service) callsAtOnce(ctx context.Context, v *visit) error {
 			calls.Add(1)
 			s.cell.crew.start(s.cell.reserve(0, 0), func() {
 				defer calls.Done()
-				if err := e.call(ctx, v, lane, need); err != nil && !e.Optional && place < at {
+				if err := e.call(ctx, v, lane, need); err != nil && place < at {
 					failed, at = err, place
 				}
 			})

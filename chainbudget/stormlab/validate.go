@@ -324,5 +324,5 @@ func sorted[V any](m map[string]V) []string {
 var (
 	faultKinds  = []FaultKind{FaultError, FaultSlow, FaultHang, FaultCrash, FaultCut, FaultDropContext, FaultNoSDK, FaultNoBaggage}
 	policyKinds = []PolicyKind{PolicySDK, PolicyNone, PolicyNaive, PolicyRatio, PolicyDownOnly, PolicyChainStop, PolicyFinagle, PolicyGRPC, PolicyAWS}
-	metrics     = []Metric{MetricSuccess, MetricLoad, MetricRetries, MetricP50, MetricP95, MetricP99}
+	metrics     = []Metric{MetricSuccess, MetricLoad, MetricRetries, MetricRadius, MetricMeanRadius, MetricP50, MetricP95, MetricP99}
 )

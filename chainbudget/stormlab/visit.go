@@ -26,6 +26,7 @@ type visit struct {
 	request http.Header // what came with it; the service's own from then on
 	header  http.Header // of the answer
 	status  int
+	storm   storm // of the calls that made it fail
 }
 
 var (
@@ -105,6 +106,22 @@ type frame struct {
 	lane     int
 	need     stream // of all its attempts at the callee
 	attempts int
+	failed   bool  // an attempt did
+	storm    storm // of the attempts that failed
+}
+
+// fails notes an attempt that failed, and what had set off its failure below.
+func (f *frame) fails(below storm) {
+	f.failed = true
+	f.storm = f.storm.or(below)
+}
+
+// here is the storm of the call's failures as its caller sees it.
+func (f *frame) here() storm {
+	if !f.failed { // no attempt was made: the cause is here, a gate
+		return storm{}
+	}
+	return f.storm.above(f.attempts > 1)
 }
 
 type frameKey struct{}

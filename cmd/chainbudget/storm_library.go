@@ -108,27 +108,38 @@ func stormShowCommand() *cobra.Command {
 }
 
 func stormDraftCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "draft EDGES",
-		Short: "Draft a scenario from a list of who calls whom",
+	var (
+		random   bool
+		services int
+		seed     uint64
+	)
+	c := &cobra.Command{
+		Use:   "draft EDGES | draft --random",
+		Short: "Draft a scenario from a list of who calls whom, or at random",
 		Long: `Reads EDGES, a file of lines "caller,callee" or "caller,callee,calls", where calls is how many a request at the caller makes on
 average, and prints a scenario to be edited: a service with 5 ms of work for each name, traffic wherever nobody calls, and a
-fault of the service that most paths lead to.`,
+fault of the service that most paths lead to.
+
+With --random the fleet is drawn, with the depth and fan-out that are published of Meta's, and 20 calls for each request at most. Each seed
+draws another one.`,
 		Example: `  chainbudget storm draft edges.csv > ours.yaml
-  chainbudget storm run ours.yaml`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("storm draft: %d arguments: name one file", len(args))
+  chainbudget storm run ours.yaml
+
+  chainbudget storm draft --random --services 50 --seed 7 > drawn.yaml
+  chainbudget storm run drawn.yaml --report drawn.html`,
+		Args: func(c *cobra.Command, args []string) error {
+			switch {
+			case random && len(args) > 0:
+				return fmt.Errorf("storm draft: --random reads no file: leave out %.64q", args[0])
+			case !random && (c.Flags().Changed("services") || c.Flags().Changed("seed")):
+				return errors.New("storm draft: --services and --seed are for a fleet that is drawn: add --random")
+			case !random && len(args) != 1:
+				return fmt.Errorf("storm draft: %d arguments: name one file, or write --random", len(args))
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			file, err := os.Open(args[0])
-			if err != nil {
-				return err
-			}
-			defer file.Close()
-			text, err := stormlab.Draft(file, args[0])
+			text, err := drafted(random, services, seed, args)
 			if bad := (*profiles.CatalogError)(nil); errors.As(err, &bad) {
 				fmt.Fprintf(c.ErrOrStderr(), "%v\n", bad)
 				return errFindings
@@ -139,4 +150,20 @@ fault of the service that most paths lead to.`,
 			return err
 		},
 	}
+	c.Flags().BoolVar(&random, "random", false, "draw a fleet instead of reading one")
+	c.Flags().IntVar(&services, "services", 100, "how many services are drawn, 10 to 1000")
+	c.Flags().Uint64Var(&seed, "seed", 1, "which fleet is drawn")
+	return c
+}
+
+func drafted(random bool, services int, seed uint64, args []string) ([]byte, error) {
+	if random {
+		return stormlab.DraftRandom(services, seed)
+	}
+	file, err := os.Open(args[0])
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return stormlab.Draft(file, args[0])
 }

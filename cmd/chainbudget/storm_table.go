@@ -39,10 +39,18 @@ func writeResult(w io.Writer, s *stormlab.Scenario, r *stormlab.Result) error {
 	return err
 }
 
-var variantColumns = []string{"requests", "success", "retries/request", "p50", "p95", "p99"}
+var variantColumns = []string{"requests", "success", "retries/request", "radius", "p50", "p95", "p99"}
 
 func variantCells(v *stormlab.Outcome) []string {
-	return []string{strconv.FormatInt(v.Sent, 10), percent(v.Success), number(perRequest(v.Retries, v.Sent)), latency(v.P50), latency(v.P95), latency(v.P99)}
+	return []string{strconv.FormatInt(v.Sent, 10), percent(v.Success), number(perRequest(v.Retries, v.Sent)), radius(v), latency(v.P50), latency(v.P95), latency(v.P99)}
+}
+
+// radius is how many hops retried because of one failure, on average and at most.
+func radius(v *stormlab.Outcome) string {
+	if v.Storms == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f, max %d", v.MeanRadius, v.Radius)
 }
 
 // writeShown prints in words what the scenario shows, each with the figure that shows it.
@@ -183,7 +191,7 @@ func shown(m stormlab.Metric) func(float64) string {
 	switch m {
 	case stormlab.MetricSuccess:
 		return percent
-	case stormlab.MetricLoad, stormlab.MetricRetries:
+	case stormlab.MetricLoad, stormlab.MetricRetries, stormlab.MetricRadius, stormlab.MetricMeanRadius:
 		return number
 	}
 	return func(seconds float64) string { return latency(seconds * 1000) }

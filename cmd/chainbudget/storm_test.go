@@ -44,7 +44,7 @@ func TestStormRun(t *testing.T) {
 	t.Run("table", func(t *testing.T) {
 		r := command(t, dir, "storm", "run", "ledger-down.yaml")
 		assert.Equal(t, 0, r.exit, r)
-		assert.Contains(t, r.stdout, "ledger-down: 2s of traffic, seed 0\n\nvariant  requests  success  retries/request  p50")
+		assert.Contains(t, r.stdout, "ledger-down: 2s of traffic, seed 0\n\nvariant  requests  success  retries/request  radius       p50")
 		assert.Contains(t, r.stdout, "\nbefore   100       0.00 %   3.000 ")
 		assert.Regexp(t, `\nledger   4\.000   (0|1)\.\d+\n`, r.stdout)
 		assert.Regexp(t, `\nrefused in after: (\w+ \d+, )*breaker_open \d+`, r.stdout)
@@ -78,7 +78,7 @@ func TestStormRun(t *testing.T) {
 		assert.Contains(t, r.stdout, `"shows": "all is well"`)
 	})
 	t.Run("no_latency_of_nothing", func(t *testing.T) {
-		assert.Regexp(t, `\nbefore +100 +0\.00 % +3\.000 +– +– +–\n`, command(t, dir, "storm", "run", "ledger-down.yaml").stdout)
+		assert.Regexp(t, `\nbefore +100 +0\.00 % +3\.000 +1\.00, max 1 +– +– +–\n`, command(t, dir, "storm", "run", "ledger-down.yaml").stdout)
 	})
 	t.Run("a_threshold_says_when", func(t *testing.T) {
 		r := command(t, dir, "storm", "run", "times.yaml", "--report", "times.html")
@@ -130,6 +130,24 @@ func TestStormRun(t *testing.T) {
 		assert.Equal(t, 1, bad.exit)
 		assert.Contains(t, bad.stderr, "bad.csv:1:1: is no call; ")
 		assert.Equal(t, 2, command(t, dir, "storm", "draft", "none.csv").exit)
+	})
+	t.Run("draft_at_random", func(t *testing.T) {
+		r := command(t, dir, "storm", "draft", "--random", "--services", "20", "--seed", "4")
+		assert.Equal(t, 0, r.exit, r)
+		s, err := stormlab.Load([]byte(r.stdout), "drawn.yaml")
+		require.NoError(t, err)
+		assert.Len(t, s.Services, 20)
+		assert.NotEqual(t, r.stdout, command(t, dir, "storm", "draft", "--random", "--services", "20", "--seed", "5").stdout)
+		for _, tt := range []struct{ want, args string }{
+			{"storm draft: --random reads no file: leave out \"e.csv\"", "--random e.csv"},
+			{"storm draft: --services and --seed are for a fleet that is drawn: add --random", "e.csv --seed 3"},
+			{"storm draft: 0 arguments: name one file, or write --random", ""},
+			{"a fleet of 5 services cannot be drawn: use 10 to 1000", "--random --services 5"},
+		} {
+			r := command(t, dir, append([]string{"storm", "draft"}, strings.Fields(tt.args)...)...)
+			assert.Equal(t, 2, r.exit, r)
+			assert.Contains(t, r.stderr, tt.want)
+		}
 	})
 	t.Run("report", func(t *testing.T) {
 		r := command(t, dir, "storm", "run", "ledger-down.yaml", "--report", "storm.html")
