@@ -18,6 +18,7 @@ MODULES_EXPECTED := 10
 TESTFLAGS ?= -count=1
 FUZZTIME  ?= 30s
 BENCH     ?=
+ROWS      ?=
 BENCHFLAGS ?= -benchmem -timeout=30m
 DEMOFLAGS ?=
 WATCHFLAGS ?=
@@ -173,12 +174,12 @@ fuzz: ## Fuzz every target of every module for FUZZTIME each (30s)
 	echo "fuzz: $$total targets, no failure"
 
 .PHONY: bench
-bench: ## Measure the cost against other libraries, as ratios of one run (BENCH=pattern: raw figures instead)
+bench: ## Measure the cost against other libraries, as ratios of one run (ROWS=pattern: some; BENCH=pattern: raw figures instead)
 	@cd benchmarks
 	if [[ -n '$(BENCH)' ]]; then
 		go test -run '^$$' -bench '$(BENCH)' $(BENCHFLAGS) ./...
 	else
-		go run ./compare
+		go run ./compare -run '$(ROWS)'
 	fi
 
 .PHONY: soak

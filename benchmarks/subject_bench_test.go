@@ -1,14 +1,12 @@
 package benchmarks
 
 import (
-	"runtime"
+	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/chainbudget/chainbudget-go/benchmarks/subject"
 )
-
-// goroutines is how many share one dependency in the parallel benchmarks, whatever the number of cores.
-const goroutines = 16
 
 // BenchmarkCost runs every subject. Names are paths: -bench Cost/transport/first_attempt/chainbudget.
 func BenchmarkCost(b *testing.B) {
@@ -27,31 +25,40 @@ func BenchmarkCost(b *testing.B) {
 	}
 }
 
-// BenchmarkParallel runs whole calls on 16 goroutines that share one dependency, each in a request of its own.
+// BenchmarkParallel runs whole calls on 1, 2 and 16 goroutines, whatever the number of cores. They share one dependency, or
+// Many, and each is in a request of its own.
 func BenchmarkParallel(b *testing.B) {
 	for _, s := range subject.All() {
-		if s.Path != "transport/first_attempt" && s.Path != "do" {
+		if s.Path != "transport/first_attempt" && s.Path != "transport/10000_dependencies" && s.Path != "do" {
 			continue
 		}
-		b.Run(s.String(), func(b *testing.B) {
-			run := s.Open()
-			defer run.Close()
-			workers := make(chan subject.Op, goroutines+runtime.GOMAXPROCS(0))
-			for range cap(workers) {
-				workers <- run.Worker()
-			}
-			b.SetParallelism((goroutines + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				op := <-workers
-				defer func() { workers <- op }()
-				for pb.Next() {
-					if err := op(); err != nil {
-						b.Error(err)
-						return
-					}
+		for _, goroutines := range []int{1, 2, 16} {
+			b.Run(fmt.Sprintf("%v/goroutines_%d", s, goroutines), func(b *testing.B) {
+				run := s.Open()
+				defer run.Close()
+				workers := make([]subject.Op, goroutines)
+				for i := range workers {
+					workers[i] = run.Worker()
 				}
+				b.ReportAllocs()
+				b.ResetTimer()
+				var all sync.WaitGroup
+				for i, op := range workers {
+					share := b.N / goroutines
+					if i < b.N%goroutines {
+						share++
+					}
+					all.Go(func() {
+						for range share {
+							if err := op(); err != nil {
+								b.Error(err)
+								return
+							}
+						}
+					})
+				}
+				all.Wait()
 			})
-		})
+		}
 	}
 }

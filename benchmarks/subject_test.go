@@ -48,7 +48,7 @@ func TestSubjectsWork(t *testing.T) {
 // attempts is how often one operation reaches its callee.
 func attempts(path string) int64 {
 	switch {
-	case strings.HasPrefix(path, "refusal/"), strings.HasPrefix(path, "decision/"), path == "chain":
+	case strings.HasPrefix(path, "refusal/"), strings.HasSuffix(path, "/breaker_open"), strings.HasPrefix(path, "decision/"), path == "chain":
 		return 0
 	case strings.HasSuffix(path, "/one_retry"):
 		return 2
@@ -70,7 +70,7 @@ func wantCounted(t *testing.T, path string, totals engine.Totals, ops int64) {
 	}
 	want, reason := int64(0), ""
 	switch path {
-	case "transport/denied":
+	case "transport/denied", "do/denied", "grpc/denied":
 		reason = ownership.ReasonChainExhausted.String()
 	case "transport/denied/unclaimed":
 		reason = ownership.ReasonUnclaimed.String()

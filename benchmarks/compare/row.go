@@ -60,7 +60,7 @@ var rows = []row{
 		peers: others(subject.Failsafe, subject.ByHand, subject.RetryableHTTP)},
 	{name: "transport, denied by the callee's word", path: "transport/denied/unclaimed", over: true, allocs: none,
 		peers: others(subject.Failsafe, subject.ByHand, subject.RetryableHTTP)},
-	{name: "a chain begun and ended, part of the three above", path: "chain", allocs: none},
+	{name: "a chain begun and ended, part of every row of retries and denials", path: "chain", allocs: none},
 	{name: "transport, PUT of 1 MiB", path: "transport/put_1mib", allocs: none,
 		peers: with(peer{who: subject.Bare, ratio: 1.1, bytes: 4 << 10}, subject.Failsafe, subject.ByHand, subject.RetryableHTTP, subject.OTelHTTP)},
 	{name: "refusal, breaker open", path: "refusal/breaker_open", nanos: 150, allocs: 0,
@@ -80,10 +80,12 @@ var rows = []row{
 		peers: with(peer{who: subject.ByHand, ratio: 0.75}, subject.Failsafe, subject.Bare)},
 	{name: "function, one retry", path: "do/one_retry", over: true, allocs: none,
 		peers: others(subject.ByHand, subject.Failsafe)},
+	{name: "function, denied by an empty budget", path: "do/denied", over: true, allocs: none,
+		peers: others(subject.ByHand, subject.Failsafe)},
 	{name: "1 goroutine, 1 dependency", path: "transport/first_attempt", workers: 1, allocs: none, peers: parallel},
 	{name: "2 goroutines, 1 dependency", path: "transport/first_attempt", workers: 2, allocs: none, peers: parallel},
 	{name: "16 goroutines, 1 dependency", path: "transport/first_attempt", workers: 16, allocs: none,
-		peers: append([]peer{{who: subject.Failsafe, ratio: 0.8}, {who: subject.NoBreaker, ratio: 1.15}}, others(subject.ByHand, subject.Bare)...)},
+		peers: append([]peer{{who: subject.Failsafe, ratio: 0.8}, {who: subject.NoBreaker, ratio: 1.15}}, others(subject.ByHand, subject.RetryableHTTP, subject.OTelHTTP, subject.Bare)...)},
 	{name: "1 goroutine, 10,000 dependencies", path: "transport/10000_dependencies", workers: 1, allocs: none, peers: parallelMany},
 	{name: "2 goroutines, 10,000 dependencies", path: "transport/10000_dependencies", workers: 2, allocs: none, peers: parallelMany},
 	{name: "16 goroutines, 10,000 dependencies", path: "transport/10000_dependencies", workers: 16, allocs: none, peers: parallelMany},
@@ -91,7 +93,10 @@ var rows = []row{
 		peers: others(subject.Failsafe, subject.Middleware, subject.Bare)},
 	{name: "gRPC client, one retry", path: "grpc/one_retry", allocs: none,
 		peers: others(subject.Failsafe, subject.Middleware, subject.Bare)},
-	{name: "gRPC client and server, a full hop", path: "grpc/full_hop", allocs: none, peers: others(subject.Bare)},
+	{name: "gRPC client, denied by an empty budget", path: "grpc/denied", allocs: none,
+		peers: others(subject.Failsafe, subject.Middleware, subject.Bare)},
+	{name: "gRPC client, breaker open", path: "grpc/breaker_open", allocs: none, peers: others(subject.Failsafe)},
+	{name: "gRPC client and server, a full hop", path: "grpc/full_hop", allocs: none, peers: others(subject.Failsafe, subject.Bare)},
 	{name: "connect client, first attempt", path: "connect/first_attempt", allocs: none, peers: others(subject.ByHand, subject.Bare)},
 	{name: "connect client and handler, a full hop", path: "connect/full_hop", allocs: none, peers: others(subject.Bare)},
 	{name: "connect v2 client, first attempt", path: "connect2/first_attempt", allocs: none, peers: others(subject.ByHand, subject.Bare)},
@@ -99,7 +104,7 @@ var rows = []row{
 }
 
 var (
-	parallel     = others(subject.Failsafe, subject.NoBreaker, subject.ByHand, subject.Bare)
+	parallel     = others(subject.Failsafe, subject.NoBreaker, subject.ByHand, subject.RetryableHTTP, subject.OTelHTTP, subject.Bare)
 	parallelMany = others(subject.Failsafe, subject.ByHand, subject.Bare)
 )
 
