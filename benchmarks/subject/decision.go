@@ -3,7 +3,6 @@ package subject
 import (
 	"context"
 	"errors"
-	"time"
 )
 
 // decisions are the retry decision alone, on a failed attempt of a call that may be repeated. The token that an allowed
@@ -17,7 +16,7 @@ func decisions() []Subject {
 			caller := &caller{Context: s.inRequest(sdk)}
 			call := failedCall(caller, dep)
 			return func() error {
-				if !call.Decide(time.Now()) {
+				if !call.Decide(call.Now()) {
 					return errors.New("the retry was refused")
 				}
 				caller.gone = true

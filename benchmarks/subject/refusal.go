@@ -122,7 +122,8 @@ func brokenDependency(sdk *engine.SDK) *engine.Dependency {
 }
 
 // emptyBudget refuses the retry of a call whose attempt has failed and whose chain has no token. With withError it also
-// makes the error that the caller gets, which wraps the attempt's.
+// fills in the error that the caller gets, which wraps the attempt's. Its memory is part of what a call gets when its first
+// attempt has failed: one allocation, made before the loop.
 func emptyBudget(withError bool) *stage {
 	s := new(stage)
 	sdk := newSDK(emptyChain)
@@ -130,7 +131,7 @@ func emptyBudget(withError bool) *stage {
 	s.worker = func() Op {
 		call := failedCall(s.inRequest(sdk), dep)
 		return func() error {
-			if call.Decide(time.Now()) {
+			if call.Decide(call.Now()) {
 				return errors.New("a retry was allowed")
 			}
 			if withError {
