@@ -6,7 +6,8 @@ import (
 )
 
 // latency is the typical time of one dependency's successful attempts: a moving average that weighs a new sample by one
-// eighth. It knows nothing before minSamples. The zero value is ready to use.
+// eighth. It knows nothing before minSamples. Of samples that come at the same moment one counts: that many goroutines do not
+// wait for each other is worth more. The zero value is ready to use.
 type latency struct {
 	mean    atomic.Int64 // nanoseconds
 	samples atomic.Int32
@@ -19,15 +20,13 @@ func (l *latency) add(d time.Duration) {
 	if n < minSamples {
 		n = l.samples.Add(1)
 	}
-	for {
-		old := l.mean.Load()
-		mean := old + (int64(d)-old)/8
-		if old == 0 && n <= 1 {
-			mean = int64(d)
-		}
-		if mean == old || l.mean.CompareAndSwap(old, mean) {
-			return
-		}
+	old := l.mean.Load()
+	mean := old + (int64(d)-old)/8
+	if old == 0 && n <= 1 {
+		mean = int64(d)
+	}
+	if mean != old {
+		l.mean.CompareAndSwap(old, mean)
 	}
 }
 
