@@ -24,6 +24,8 @@ DEMOFLAGS ?=
 WATCHFLAGS ?=
 SOAKTIME  ?= 5m
 MUTANTS   ?=
+# What make nightly runs, each with the minutes after which it is stopped.
+NIGHTLY   ?= fuzz:60 mutants:45 model:60 tables:60 soak:15
 
 STATICCHECK := $(CURDIR)/.bin/staticcheck
 CADDY       := $(CURDIR)/.bin/caddy
@@ -202,6 +204,33 @@ mutants: ## Break each guarded rule in a copy and demand that its test goes red 
 .PHONY: rules
 rules: ## Write the table of rules, mutants and tests from the patches
 	@go test -count=1 -run '^TestRules_are_recorded$$' ./internal/mutants/run -update
+
+.PHONY: nightly
+nightly: FUZZTIME = 1m
+nightly: ## Run fuzz (1m a target), mutants, model, tables and soak, each within its bound, about an hour and a half (NIGHTLY="fuzz:10 soak:5")
+	@set -m # each step is a process group of its own, so that all of it can be stopped
+	mkdir -p .bin/nightly
+	summary=() failed=0 job='' bound=''
+	trap '[[ -z $$job ]] || kill -TERM -- -"$$job" -"$$bound" 2>/dev/null; exit 1' INT TERM
+	for step in $(NIGHTLY); do
+		name=$${step%%:*} minutes=$${step##*:} began=$$SECONDS verdict=passed
+		printf '== %s, at most %d minutes: .bin/nightly/%s.log\n' "$$name" "$$minutes" "$$name"
+		$(MAKE) "$$name" FUZZTIME="$(FUZZTIME)" >".bin/nightly/$$name.log" 2>&1 &
+		job=$$!
+		{ sleep $$((minutes * 60)); kill -TERM -- -"$$job"; } >/dev/null 2>&1 &
+		bound=$$!
+		if ! wait "$$job"; then
+			failed=1 verdict=FAILED
+			if ((SECONDS - began >= minutes * 60)); then verdict='STOPPED by its bound'; fi
+			tail -n 40 ".bin/nightly/$$name.log"
+		fi
+		kill -TERM -- -"$$bound" 2>/dev/null || true
+		wait "$$bound" 2>/dev/null || true
+		summary+=("$$(printf '%-8s %4d s  %s' "$$name" $$((SECONDS - began)) "$$verdict")")
+	done
+	printf '\nnightly:\n'
+	printf '  %s\n' "$${summary[@]}"
+	exit $$failed
 
 .PHONY: api
 api: ## Write the exported API of every public package to api/*.txt

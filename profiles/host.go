@@ -198,7 +198,7 @@ func (c *Catalog) DependencyForHost(host string) (dependency string, ok bool) {
 		return "", false
 	}
 	name, port, ok := splitHost(host)
-	if !ok {
+	if !ok || !isPort(port) {
 		return "", false
 	}
 	var buf [maxHostLen + 8]byte
@@ -218,7 +218,7 @@ func (c *Catalog) DependencyForHost(host string) (dependency string, ok bool) {
 func (c *Catalog) Internal(host string) bool {
 	c = c.orBuiltin()
 	name, port, ok := splitHost(host)
-	if !ok {
+	if !ok || !isPort(port) {
 		return false
 	}
 	addr, isAddr := parseAddr(name)
@@ -267,6 +267,18 @@ func isName(host string) bool {
 	}
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	return host[0] != '.' && last != "" && (last[0] < '0' || last[0] > '9')
+}
+
+// isPort reports whether a port could be one, by its number or its name; none is one, too. What follows a colon and is neither
+// makes the whole host unreadable: nobody knows where such a request goes.
+func isPort(port string) bool {
+	for i := range len(port) {
+		c := port[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
 }
 
 func hasUpper(s string) bool {

@@ -23,6 +23,8 @@ dependencies:
 		"payments.internal":        "exact",
 		"payments.internal:80":     "exact",
 		"payments.internal:8443":   "port",
+		"payments.internal:https":  "exact",
+		"payments.internal:@evil":  "",
 		"PAYMENTS.internal:8443":   "port",
 		"Payments.Internal.":       "exact",
 		"orders.internal":          "exact",
@@ -80,6 +82,7 @@ func TestInternal_by_default(t *testing.T) {
 		"[fe80::1%25eth0]:80": false, "2001:db8::1": false, "0.0.0.0": false, "::": false,
 		"": false, ".": false, ".internal": false, "134744072": false, "0x08080808": false, "8.8.8.08": false, "1.1": false,
 		"a b": false, "user@host": false, "a/b": false, "[": false, "::1%": false, "::ffff:8.8.8.8": false,
+		"payments:https": true, "payments: 80": false, "payments:80@evil.example": false, "10.1.2.3:/": false, "[::1]:80 ": false, "payments:٨": false,
 	} {
 		require.Equal(t, want, c.Internal(host), host)
 	}

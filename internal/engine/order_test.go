@@ -116,3 +116,106 @@ func TestDecision_asks_the_deadline_again(t *testing.T) {
 		assert.Equal(t, 1, r.in.Balance().Held, "the token that came home stays")
 	})
 }
+
+// TestDecision_counts_a_typical_attempt: what is left must do for the delay and for an attempt as long as usual.
+func TestDecision_counts_a_typical_attempt(t *testing.T) {
+	const typical = 300 * time.Millisecond // the drawn delay is 500 ms
+	for left, want := range map[time.Duration]ownership.Reason{
+		799 * time.Millisecond: ownership.ReasonDeadline,
+		801 * time.Millisecond: ownership.ReasonAllowed,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, "", "plain", 3, can)
+			for range minSamples {
+				r.dep.latency.add(typical)
+			}
+			r.limit(left)
+			defer r.cancel()
+			r.fail(claimed(ownership.ClaimClaimed, "ledger", 99))
+			r.call.Decide(time.Now())
+			assert.Equal(t, want, r.call.Decision().Reason, left)
+		})
+	}
+	t.Run("in_a_wait_for_a_lease", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, "", "plain", 1, can)
+			for range minSamples {
+				r.dep.latency.add(typical)
+			}
+			sibling := new(Call)
+			begin(sibling, r.ctx, r.dep, can)
+			sibling.Admit(time.Now())
+			sibling.Lend(0)
+			r.limit(900 * time.Millisecond)
+			defer r.cancel()
+			start := time.Now()
+			require.Equal(t, ownership.ReasonChainExhausted, r.again(claimed(ownership.ClaimClaimed, "ledger", 0)))
+			assert.Equal(t, 600*time.Millisecond, time.Since(start), "an attempt that began later would be too late")
+		})
+	})
+}
+
+// TestDecision_repeats_what_cannot_have_run: what must not run twice is sent again where the first cannot have run.
+func TestDecision_repeats_what_cannot_have_run(t *testing.T) {
+	for _, c := range []struct {
+		unsent, unprocessed bool
+		want                ownership.Reason
+	}{
+		{false, false, ownership.ReasonNotIdempotent},
+		{true, false, ownership.ReasonAllowed},
+		{false, true, ownership.ReasonAllowed},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, "", "plain", 3, CallOptions{Replayable: true})
+			result := claimed(ownership.ClaimClaimed, "ledger", 99)
+			result.Unsent, result.Unprocessed = c.unsent, c.unprocessed
+			r.fail(result)
+			r.call.Decide(time.Now())
+			assert.Equal(t, c.want, r.call.Decision().Reason, "%+v", c)
+		})
+	}
+}
+
+// TestDecision_asks_the_profiles_minute before it waits, and not only the process's.
+func TestDecision_asks_the_profiles_minute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "  paced: {extends: plain, process_budget: 1}\n", "paced", 1, can)
+		sibling := new(Call) // its lease is out: a retry would wait for it
+		begin(sibling, r.ctx, r.dep, can)
+		sibling.Admit(time.Now())
+		sibling.Lend(0)
+		_, held := r.call.policy.pacer.take()
+		require.True(t, held)
+		r.fail(claimed(ownership.ClaimClaimed, "ledger", 0))
+		assert.False(t, r.call.Decide(time.Now()))
+		assert.Equal(t, ownership.ReasonProcessBudget, r.call.Decision().Reason)
+	})
+}
+
+// TestClaim_hears_the_gates_behind_one_without_a_verdict: canceled and settled say nothing about whether others may retry; a
+// gate that protects, and would have refused, does.
+func TestClaim_hears_the_gates_behind_one_without_a_verdict(t *testing.T) {
+	for _, protects := range []bool{false, true} {
+		want := map[bool]ownership.Claim{false: ownership.ClaimClaimed, true: ownership.ClaimUnclaimed}[protects]
+		for reason, prepare := range map[ownership.Reason]func(*rig){
+			ownership.ReasonSettled: func(r *rig) { r.in.Return(ownership.Verdict{}) },
+			ownership.ReasonCanceled: func(r *rig) {
+				ctx, cancel := context.WithCancel(r.ctx)
+				cancel()
+				r.call.parent = ctx
+			},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, "", "plain", 3, can)
+				prepare(r)
+				if protects {
+					r.dep.Policy().bucket.level.Store(0)
+				}
+				r.fail(claimed(ownership.ClaimClaimed, "ledger", 99))
+				r.call.Decide(time.Now())
+				require.Equal(t, reason, r.call.Decision().Reason)
+				assert.Equal(t, want, r.call.claim(), "%v, a protecting gate behind it: %t", reason, protects)
+			})
+		}
+	}
+}

@@ -70,7 +70,7 @@ type row struct {
 func newView(p *Page, ask question, switchable bool) *view {
 	v := &view{
 		Page: p, Style: template.CSS(style), Script: template.JS(script), Switchable: switchable && p.Service != "", Window: ask.window,
-		Only: ask.only, Details: len(p.Dependencies) <= maxDetails, AllPage: link("window", ask.window.word, "", ""),
+		Only: text(ask.only), Details: len(p.Dependencies) <= maxDetails, AllPage: link("window", ask.window.word, "", ""),
 	}
 	for _, w := range windows {
 		v.Windows = append(v.Windows, choice{"last " + w.name, link("window", w.word, "dependency", ask.only), w == ask.window})

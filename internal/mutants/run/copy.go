@@ -67,15 +67,16 @@ func (c repositoryCopy) patch(ctx context.Context, file string, reverse bool) er
 	return nil
 }
 
-// run runs one test, in the module that its package belongs to, and returns the output of go test -json.
-func (c repositoryCopy) run(ctx context.Context, t target) ([]byte, error) {
-	dir := filepath.Join(c.dir, filepath.FromSlash(t.pkg))
+// run runs the tests of a package that match a pattern, in the module that the package belongs to, and returns the output of
+// go test -json.
+func (c repositoryCopy) run(ctx context.Context, pkg, pattern string) ([]byte, error) {
+	dir := filepath.Join(c.dir, filepath.FromSlash(pkg))
 	if _, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("no package folder %s", t.pkg)
+		return nil, fmt.Errorf("no package folder %s", pkg)
 	}
 	// Started in the package's folder, the go command finds the module by itself.
 	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-vet=off",
-		"-timeout="+c.timeout.String(), "-run="+runPattern(t.test), ".")
+		"-timeout="+c.timeout.String(), "-run="+pattern, ".")
 	cmd.Dir = dir
 	cmd.WaitDelay = 5 * time.Second // the test's own process holds the pipe after the go command was killed
 	out, err := cmd.CombinedOutput()
