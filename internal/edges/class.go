@@ -35,7 +35,7 @@ func classify(both, failed float64) Class {
 		return Unknown
 	}
 	share := both / failed
-	low, high := wilson(share, failed)
+	low, high := Wilson(share, failed)
 	switch {
 	case share >= closeAt && low >= closeAt:
 		return FailClose
@@ -46,8 +46,8 @@ func classify(both, failed float64) Class {
 	}
 }
 
-// wilson returns the 95 % Wilson score interval of a share seen in n trials.
-func wilson(share, n float64) (low, high float64) {
+// Wilson returns the 95 % Wilson score interval of a share seen in n trials.
+func Wilson(share, n float64) (low, high float64) {
 	const z = confidence
 	center := share + z*z/(2*n)
 	spread := z * math.Sqrt(share*(1-share)/n+z*z/(4*n*n))

@@ -22,7 +22,7 @@ func TestT18(t *testing.T) {
 		low  float64
 		want Class
 	}{{15, .796, Unknown}, {16, .806, FailClose}, {50, .929, FailClose}} {
-		low, high := wilson(1, row.n)
+		low, high := Wilson(1, row.n)
 		assert.InDelta(t, row.low, low, .0005)
 		assert.InDelta(t, row.n/(row.n+3.84), low, .0005)
 		assert.InDelta(t, 1, high, 1e-9)

@@ -147,27 +147,3 @@ func TestT17_misattribution_NoRace(t *testing.T) {
 		}
 	}
 }
-
-// TestT17 has the naive rule's own table: how often one of n dependencies fails beside an own error.
-func TestT17_naive_rule_NoRace(t *testing.T) {
-	const draws = 400_000
-	for _, row := range []struct {
-		q     float64
-		n     int
-		paper float64
-	}{{.01, 1, .010}, {.01, 5, .049}, {.01, 10, .096}, {.01, 30, .260}, {.001, 30, .030}} {
-		random := rand.New(rand.NewPCG(18, uint64(row.n)))
-		naive := 0
-		for range draws {
-			for range row.n {
-				if random.Float64() < row.q {
-					naive++
-					break
-				}
-			}
-		}
-		measured := float64(naive) / draws
-		t.Logf("T17: q = %.3f n = %2d: paper %.3f, counted %.4f", row.q, row.n, row.paper, measured)
-		assert.InDelta(t, row.paper, measured, .0005+3*math.Sqrt(row.paper/draws))
-	}
-}

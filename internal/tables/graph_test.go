@@ -5,7 +5,6 @@ package tables
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -244,7 +243,3 @@ func (s *storm) add(radius, distance int) {
 }
 
 func (s *storm) mean() float64 { return float64(s.sum) / float64(s.requests) }
-
-func (s *storm) String() string {
-	return fmt.Sprintf("%d requests, radius by requests %v, mean %.3f, farthest %d hops from the cause", s.requests, s.radii, s.mean(), s.farthest)
-}

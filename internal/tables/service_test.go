@@ -69,7 +69,7 @@ func (r rules) service(t testing.TB, name string, sleeps bool, seed uint64) *ser
 	var mu sync.Mutex
 	of := fnv.New64a()
 	of.Write([]byte(name)) // services with one seed must not draw the same
-	random := rand.New(rand.NewPCG(seed, of.Sum64()))
+	random, nonces := rand.New(rand.NewPCG(seed, of.Sum64())), rand.New(rand.NewPCG(seed, ^of.Sum64()))
 	sdk := new(engine.SDK)
 	sdk.Init(engine.Config{
 		Service: name, Catalog: catalog, NoSleep: !sleeps, Strict: true,
@@ -77,6 +77,11 @@ func (r rules) service(t testing.TB, name string, sleeps bool, seed uint64) *ser
 			mu.Lock()
 			defer mu.Unlock()
 			return random.Int64N(n)
+		},
+		Nonce: func() uint32 {
+			mu.Lock()
+			defer mu.Unlock()
+			return nonces.Uint32()
 		},
 	})
 	return &service{name: name, sdk: (*chainbudget.SDK)(sdk), t: t}

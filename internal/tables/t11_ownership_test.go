@@ -22,7 +22,7 @@ import (
 // caller, and a callee that answers as the row says. The caller's retries are counted at the callee, what it propagates is
 // read from its return.
 func TestT11_ownership_matrix(t *testing.T) {
-	tab := newTable(t, "T11: does the caller retry, and what does it propagate")
+	tab := newTable(t, "T11", "does the caller retry, and what does it propagate", "")
 	defer tab.print()
 
 	tests := []matrixRow{

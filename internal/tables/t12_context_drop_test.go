@@ -14,7 +14,7 @@ import (
 // TestT12 counts the calls that B, C and D get when D is down and the hops named lose the context of their request: they
 // call with context.Background, so that the budget and the claims of the chain end there.
 func TestT12_hops_that_drop_the_context(t *testing.T) {
-	tab := newTable(t, "T12: calls to B,C,D of a chain A-B-C-D whose D is down")
+	tab := newTable(t, "T12", "calls to B,C,D of a chain A-B-C-D whose D is down", "")
 	defer tab.print()
 
 	naivePaper := []int{2, 4, 8}

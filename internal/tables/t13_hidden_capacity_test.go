@@ -5,6 +5,7 @@ package tables
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,14 +16,18 @@ import (
 )
 
 // overloaded is the database of the HotOS example, idealized: it serves what comes in a second, up to its capacity; of a
-// second in which more comes nobody gets an answer that is of use. Answers come as the second ends.
+// second in which more comes nobody gets an answer that is of use, or with atRandom as many as it can serve, whoever they
+// are. Answers come as the second ends.
 type overloaded struct {
 	capacity int
+	atRandom *rand.Rand
 	start    time.Time
 	down     [2]int // the seconds of an outage: from, to
 
 	mu   sync.Mutex
 	came []int // by second
+	room int   // of the present second's capacity, and how many wait for it: with atRandom
+	left int
 }
 
 func (o *overloaded) serve(context.Context) error {
@@ -33,9 +38,29 @@ func (o *overloaded) serve(context.Context) error {
 	time.Sleep(time.Until(o.start.Add(time.Duration(second+1) * time.Second)))
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.came[second] > o.capacity || second >= o.down[0] && second < o.down[1] {
+	if second >= o.down[0] && second < o.down[1] {
 		return errFault
 	}
+	if o.atRandom != nil {
+		return o.choose(second)
+	}
+	if o.came[second] > o.capacity {
+		return errFault
+	}
+	return nil
+}
+
+// choose serves as many of a second's requests as there is capacity for; it is called once for each of them.
+func (o *overloaded) choose(second int) error {
+	if o.left == 0 {
+		o.left, o.room = o.came[second], min(o.capacity, o.came[second])
+	}
+	served := o.atRandom.IntN(o.left) < o.room
+	o.left--
+	if !served {
+		return errFault
+	}
+	o.room--
 	return nil
 }
 
@@ -54,7 +79,7 @@ func retryOnce(ctx context.Context, attempt func(context.Context) error) error {
 func TestT13_hidden_capacity_NoRace(t *testing.T) {
 	const capacity, outage, end, last = 300, 10, 70, 20
 	const more = 4 // seconds that the load goes on, so that the retries of the last ones meet it
-	tab := newTable(t, fmt.Sprintf("T13: requests a second at a database that serves %d, the last %d of 50 s after an outage of 10 s", capacity, last))
+	tab := newTable(t, "T13", fmt.Sprintf("requests at a database that serves %d a second, in the last %d of 50 s after an outage of 10 s", capacity, last), "")
 	defer tab.print()
 
 	// run returns the requests that came in the last seconds, and the share of calls made then that succeeded.

@@ -15,7 +15,7 @@ import (
 
 // TestT19 measures the bounds of backoffs: the SDK's by what its calls wait, others' with policies for comparison.
 func TestT19_bounds_of_backoffs(t *testing.T) {
-	tab := newTable(t, "T19: bounds of backoffs, in ms")
+	tab := newTable(t, "T19", "bounds of backoffs, in ms", "4,000 waits of each kind, seed 19")
 	defer tab.print()
 
 	ceilings := func(what, profile string, status int, paper []int) {

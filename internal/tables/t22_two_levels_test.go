@@ -12,8 +12,10 @@ import (
 // TestT22 makes 10 calls in parallel to services that each call a leaf. The tokens are lent down some of the ten paths, and
 // are needed on others: the entry has to wait for them, and for no longer than it may.
 func TestT22_two_level_fan_outs_that_succeed_NoRace(t *testing.T) {
-	tab := newTable(t, "T22: share of fan-outs that succeed, every hop runs the SDK")
+	tab := newTable(t, "T22", "share of fan-outs that succeed, every hop runs the SDK",
+		fmt.Sprintf("%d requests on two levels, 2000 with stalls, %d and %d direct, seeds 2200 + 10 × row", sampled(10_000), sampled(50_000), sampled(8_000)))
 	defer tab.print()
+	tab.loose = true // calls in parallel wait for leases, and wake at one moment
 	r := rules{budget: 3, maxAttempts: 4}
 	for i, latency := range []time.Duration{15 * time.Millisecond, 100 * time.Millisecond} {
 		name := fmt.Sprintf("two levels, k=10 p=0.05 %v a hop", latency)

@@ -20,7 +20,7 @@ func within(expected float64, n int) float64 {
 // its second attempt, beyond it a tenth of the requests does.
 func TestT2_availability_under_a_budget_NoRace(t *testing.T) {
 	asked := sampled(allAsked)
-	tab := newTable(t, fmt.Sprintf("T2: availability under a 10 %% budget that requests fund, %d requests", asked))
+	tab := newTable(t, "T2", "availability under a 10 % budget that requests fund", fmt.Sprintf("%d requests a row, seeds 200 + 10 × row", asked))
 	defer tab.print()
 	for i, row := range []struct {
 		a         float64
@@ -56,7 +56,7 @@ func TestT2_availability_under_a_budget_NoRace(t *testing.T) {
 // TestT2b draws the bucket that successes fund. It gives less than T2's in the same fault: at 20 % failures 86.96 %, not 88 %.
 func TestT2b_a_bucket_that_successes_fund_NoRace(t *testing.T) {
 	asked := sampled(allAsked)
-	tab := newTable(t, fmt.Sprintf("T2b: a bucket that successes fund, 0.1 each, at most 3 retries, %d requests", asked))
+	tab := newTable(t, "T2b", "a bucket that successes fund, 0.1 each, at most 3 retries", fmt.Sprintf("%d requests a row, seeds 300 + 10 × row", asked))
 	defer tab.print()
 	for i, row := range []struct{ f, load, success float64 }{
 		{.1, 1.0989, .9890}, {.2, 1.0870, .8696}, {.5, 1.0526, .5263}, {1, 1, 0},

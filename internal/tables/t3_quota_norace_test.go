@@ -12,7 +12,8 @@ import (
 // above it: what a request takes from the quota on average is zero in between.
 func TestT3a_where_the_quota_begins_to_drain_NoRace(t *testing.T) {
 	const requests, apart = 300_000, .01
-	tab := newTable(t, fmt.Sprintf("T3a: share of failures at which the quota begins to drain, %d requests on either side", requests))
+	tab := newTable(t, "T3a", "share of failures at which the AWS quota begins to drain, from what is drawn on either side of it",
+		fmt.Sprintf("%d requests on either side, seeds 3000 + 10 × row", requests))
 	defer tab.print()
 	for i, row := range []struct {
 		cost, attempts int
@@ -53,7 +54,7 @@ func TestT3a_where_the_quota_begins_to_drain_NoRace(t *testing.T) {
 // TestT3b counts the retries that the quota refuses around those points.
 func TestT3b_retries_that_the_quota_refuses_NoRace(t *testing.T) {
 	const requests = 200_000
-	tab := newTable(t, fmt.Sprintf("T3b: refused retries of %d requests, quota 500, 3 attempts", requests))
+	tab := newTable(t, "T3b", fmt.Sprintf("retries of %d requests that the AWS quota of 500 refuses, 3 attempts", requests), "seeds 3500 + row")
 	defer tab.print()
 	rows := []struct {
 		cost    int

@@ -9,7 +9,7 @@ import (
 
 // TestT3c drains a full quota by a dependency that always fails.
 func TestT3c_retries_out_of_a_full_quota(t *testing.T) {
-	tab := newTable(t, "T3c: retries from a full quota of 500 until none is let through, everything fails")
+	tab := newTable(t, "T3c", "retries from a full quota of 500 until none is let through, everything fails", "")
 	defer tab.print()
 	for _, row := range []struct {
 		what    string
@@ -33,7 +33,7 @@ func TestT3c_retries_out_of_a_full_quota(t *testing.T) {
 
 // TestT3d runs the published vectors through the transport, with the jitter pinned to its largest value.
 func TestT3d_vectors_as_published(t *testing.T) {
-	tab := newTable(t, "T3d: the quota after each answer, and the waits in ms, as published")
+	tab := newTable(t, "T3d", "the AWS quota after each answer, and the waits in ms, as published", "")
 	defer tab.print()
 
 	const standard = "extends: aws-standard, " + gatesOff

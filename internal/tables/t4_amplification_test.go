@@ -14,7 +14,7 @@ var depths = []int{1, 2, 3, 4, 5, 6}
 
 // TestT4 counts at a real server how many attempts reach the leaf of a linear chain when the leaf always fails.
 func TestT4_attempts_that_reach_the_leaf(t *testing.T) {
-	tab := newTable(t, "T4: attempts that reach the leaf, d = 1 to 6")
+	tab := newTable(t, "T4", "attempts that reach the leaf of a chain, d = 1 to 6", "")
 	defer tab.print()
 
 	other := func(what string, paper []int, p hopPolicy) {

@@ -27,7 +27,7 @@ const (
 // are counted with a policy for comparison; the SDK has a bound of its own below the pooled one, which is the ceiling.
 func TestT5_chains_that_succeed_NoRace(t *testing.T) {
 	chains := sampled(allChains)
-	tab := newTable(t, fmt.Sprintf("T5: share of %d chains that succeed", chains))
+	tab := newTable(t, "T5", "share of chains that succeed", fmt.Sprintf("%d chains a row, seeds 100 + 10 × row, and 500 + 10 × row for the SDK", chains))
 	defer tab.print()
 
 	rows := []struct {
@@ -70,10 +70,10 @@ func TestT5_chains_that_succeed_NoRace(t *testing.T) {
 
 // TestT5 with hops that hang: a lease in a hop that never answers is gone, so that the entry must keep one.
 func TestT5_chains_with_hops_that_hang_NoRace(t *testing.T) {
-	tab := newTable(t, fmt.Sprintf("T5: share of %d chains that succeed, own failures 3 %%, hangs 2 %% a hop, d=6", sampled(allChains)))
+	tab := newTable(t, "T5", "share of chains that succeed, own failures 3 %, hangs 2 % a hop, d=6", fmt.Sprintf("%d chains, seeds 900 to 903", sampled(allChains)))
 	defer tab.print()
 	run := chainRun{d: 6, fail: .03, hang: .02, rules: rules{budget: 3, maxAttempts: 4}}
-	tab.atLeast("SDK b=3", "≥ .96 (.88 when all is lent)", .96, run.share(t, "hang", 900))
+	tab.atLeast("d=6 hangs, SDK b=3", "≥ .96 (.88 when all is lent)", .96, run.share(t, "hang", 900))
 }
 
 // draw returns the share of n fan-outs, or chains, of k attempts that succeed under a policy with b retries, and the most

@@ -18,7 +18,8 @@ const (
 // TestT6 makes k calls in parallel, all of which are needed. What a leaf is lent is home when somebody needs it,
 // and once its returns have shown that it is a leaf it is lent nothing: the purse is a pool, and must reach what a pool does.
 func TestT6_fan_outs_that_succeed_NoRace(t *testing.T) {
-	tab := newTable(t, "T6: share of fan-outs that succeed, and the most retries of one request")
+	tab := newTable(t, "T6", "share of fan-outs that succeed, and the most retries of one request",
+		fmt.Sprintf("%d requests for each policy, %d calls for the SDK, seeds 600 + 10 × row", sampled(allDrawn), sampled(allMade)))
 	defer tab.print()
 	drawn, made := sampled(allDrawn), sampled(allMade)
 	for i, row := range []struct {

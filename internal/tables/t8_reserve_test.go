@@ -14,7 +14,7 @@ import (
 // TestT8 counts in virtual time how many retries a second the budget of Finagle and Linkerd sustains when everything fails
 // and a call may be repeated as often as the budget allows.
 func TestT8_finagle_and_linkerd_reserve_NoRace(t *testing.T) {
-	tab := newTable(t, "T8: Finagle's and Linkerd's retry budget, 20 %, 10 a second, 10 s: retries a second over 100 s")
+	tab := newTable(t, "T8", "Finagle's and Linkerd's retry budget, 20 %, 10 a second, 10 s: retries a second over 100 s", "")
 	defer tab.print()
 	const profile = "extends: read-heavy, retry: {max_attempts: 99, attempt_timeout: 0s}, backoff: {base: 1ms, throttled_base: 1ms, cap: 1ms}, " +
 		"budget: {kind: reserve, ratio: 20%, min_per_second: 10, ttl: 10s}, " + gatesOff

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var full = flag.Bool("full", false, "run 100,000 trees in virtual time and 2,000 over loopback (make tables), and not a quarter of them")
+var full = flag.Bool("full", false, "run 100,000 trees in virtual time and 2,000 over loopback (make trees), and not a quarter of them")
 
 // sampled returns how many of n trees a run without the race detector has.
 func sampled(n int) int {
