@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
 	if *report {
-		if err := ran.conclude(os.Stdout); err != nil {
+		if err := ran.conclude(os.Stdout, code == 0); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = max(code, 1)
 		}

@@ -41,15 +41,17 @@ func (r *run) sorted() []*table {
 }
 
 // conclude prints the report of the run, and lists what is wrong with it: misses, tables that are missing, and what the
-// recorded report has otherwise. With -update it records the run, if nothing else is wrong.
-func (r *run) conclude(w io.Writer) error {
+// recorded report has otherwise. With -update it records the run, if the tests passed and nothing else is wrong.
+func (r *run) conclude(w io.Writer, passed bool) error {
 	text := r.markdown()
 	fmt.Fprintf(w, "\n%s\n", text)
 	wrong := r.problems()
-	if *update && len(wrong) == 0 {
-		if !*full {
-			return errors.New("tables: only a full run is recorded: add -full")
-		}
+	switch {
+	case *update && !*full:
+		wrong = append(wrong, "only a full run is recorded: add -full")
+	case *update && !passed:
+		wrong = append(wrong, "nothing is recorded, because a test failed")
+	case *update && len(wrong) == 0:
 		return recordRun(text)
 	}
 	if !*update {
@@ -129,37 +131,38 @@ func (r *run) differences(recorded map[string][]string) (list []string) {
 
 const preface = `# The published tables, counted
 
-This page is written by ` + "`make tables UPDATE=1`" + `. Each table is one that another system, a book or a paper has published about retries in
-call chains, or one that this SDK promises for itself. Every figure under *measured* was counted: the SDK's own transport and handler ran, or, for another
-system's policy, one built for comparison. ` + "`make tables`" + ` runs all of them and fails on a miss, on a table that is missing, and when it measures
-something else than what stands here; ` + "`make tables SIZE=short`" + ` draws a fifth of the largest samples and is part of ` + "`make test`" + `.
+This page is written by ` + "`make tables UPDATE=1`" + `. Each table is one that another system, a book or a paper has published about retries
+in call chains, or one that this SDK promises for itself. Every figure under *measured* was counted: the SDK's own transport and handler
+ran, or, for another system's policy, one built for comparison. ` + "`make tables`" + ` runs all of them, and fails on a miss, on a table that is
+missing, and on a figure that is not the one here. ` + "`make tables SIZE=short`" + ` draws a fifth of the largest samples, and is part of ` + "`make test`" + `.
 
-Draws have fixed seeds, so that a run gives the same figures on any machine. A figure after ≈ is one in which the order has a part in which goroutines
-run at one moment, or the random drop of another library: it varies within its tolerance. *report* is a figure without a verdict: what was measured where the paper has none, or
-where the published one is known not to hold; *formula* is a figure too large to be counted. Attempts include the first one, retries never do. Where a table is about one mechanism
-all other gates are off.
+Draws have fixed seeds, so that every run gives the same figures. The exceptions stand behind ≈: the order in which goroutines run at one
+moment of virtual time has a part in them, and they vary within their tolerance. *report* is a figure without a verdict: what was measured
+where nothing was published, or where the published figure is known not to hold. *formula* is one too large to be counted. Attempts
+include the first one, retries never do. Where a table is about one mechanism, all other gates are off.
 `
 
 // markdown is the whole report.
 func (r *run) markdown() string {
 	var b strings.Builder
 	b.WriteString(preface)
-	var verdicts, misses, others, draws int
+	var verdicts, misses, others int
+	var draws []string
 	tables := r.sorted()
 	for _, tab := range tables {
 		b.WriteString("\n" + tab.markdown())
 		all, missed := tab.verdicts()
 		verdicts, misses, others = verdicts+all, misses+missed, others+len(tab.rows)-all
 		if tab.draws != "" {
-			draws++
+			draws = append(draws, fmt.Sprintf("- %s: %s\n", tab.number, tab.draws))
 		}
 	}
 	size := "a fifth of the largest samples"
 	if *full {
 		size = "full samples"
 	}
-	fmt.Fprintf(&b, "\n## In all\n\n%d tables of %d numbers, %d of them drawn with the seeds that stand above, the others counted; %s.\n%d rows with a verdict, %d misses; %d rows without.\n",
-		len(tables), len(numbers), draws, size, verdicts, misses, others)
+	fmt.Fprintf(&b, "\n## In all\n\n%d tables of %d numbers, with %s. %d rows with a verdict, %d misses; %d rows without. Drawn were:\n\n%s",
+		len(tables), len(numbers), size, verdicts, misses, others, strings.Join(draws, ""))
 	return b.String()
 }
 
