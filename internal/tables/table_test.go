@@ -199,7 +199,11 @@ func (tab *table) markdown() string {
 	return b.String()
 }
 
-func share(v float64) string { return strconv.FormatFloat(v, 'f', 6, 64) }
+// share prints a number to six places, without the zeros at its end.
+func share(v float64) string {
+	text := strings.TrimRight(strconv.FormatFloat(v, 'f', 6, 64), "0")
+	return strings.TrimSuffix(text, ".")
+}
 
 func join(n []int) string {
 	words := make([]string, len(n))
