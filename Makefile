@@ -186,7 +186,7 @@ bench: ## Measure the cost against other libraries, as ratios of one run (ROWS=p
 	if [[ -n '$(BENCH)' ]]; then
 		go test -run '^$$' -bench '$(BENCH)' $(BENCHFLAGS) ./...
 	else
-		go run ./compare -run '$(ROWS)'
+		go run ./compare -run '$(value ROWS)'
 	fi
 
 .PHONY: soak

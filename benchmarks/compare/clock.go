@@ -16,9 +16,9 @@ type side struct {
 	subject subject.Subject
 	run     *subject.Run
 	workers []subject.Op
-	real    bool // it is timed in real time
-	n       int  // operations in one round of one worker
-	rounds  []float64
+	n       int       // operations in one round of one worker
+	rounds  []float64 // nanoseconds of one operation in each round, in processor time
+	reals   []float64 // the same in real time
 }
 
 func open(path, who string, workers int) (*side, error) {
@@ -26,7 +26,7 @@ func open(path, who string, workers int) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &side{subject: s, run: s.Open(), workers: make([]subject.Op, max(workers, 1)), real: workers > 0}
+	d := &side{subject: s, run: s.Open(), workers: make([]subject.Op, max(workers, 1))}
 	for i := range d.workers {
 		d.workers[i] = d.run.Worker()
 	}
@@ -36,9 +36,12 @@ func open(path, who string, workers int) (*side, error) {
 // calibrate finds how many operations take about one round.
 func (d *side) calibrate(round time.Duration) error {
 	for d.n = 16; ; d.n *= 2 {
-		took, err := d.once()
+		used, took, err := d.once()
 		if err != nil {
 			return err
+		}
+		if len(d.workers) == 1 {
+			took = used
 		}
 		if took >= round/4 {
 			d.n = max(1, int(float64(d.n)*float64(round)/float64(took)))
@@ -47,9 +50,9 @@ func (d *side) calibrate(round time.Duration) error {
 	}
 }
 
-// once lets every worker do its operations, all at the same time, and returns how long it took: in processor time, so that
-// what else the machine does counts little, or in real time, which shows whether workers wait for each other.
-func (d *side) once() (time.Duration, error) {
+// once lets every worker do its operations, all at the same time, and returns how much processor time that used and how
+// long it took.
+func (d *side) once() (used, took time.Duration, err error) {
 	loop := func(op subject.Op) error {
 		for range d.n {
 			if err := op(); err != nil {
@@ -59,8 +62,7 @@ func (d *side) once() (time.Duration, error) {
 		return nil
 	}
 	errs := make([]error, len(d.workers))
-	begin := time.Now()
-	used, known := processor()
+	begin, before := time.Now(), processor()
 	if len(d.workers) == 1 {
 		errs[0] = loop(d.workers[0])
 	} else {
@@ -70,22 +72,21 @@ func (d *side) once() (time.Duration, error) {
 		}
 		all.Wait()
 	}
-	took := time.Since(begin)
-	if now, ok := processor(); known && ok && !d.real {
-		took = now - used
-	}
+	used, took = processor()-before, time.Since(begin)
 	for _, err := range errs {
 		if err != nil {
-			return 0, fmt.Errorf("%v: %w", d.subject, err)
+			return 0, 0, fmt.Errorf("%v: %w", d.subject, err)
 		}
 	}
-	return took, nil
+	return used, took, nil
 }
 
-// round measures one round and keeps its time for one operation, in nanoseconds.
+// round measures one round and keeps its times for one operation.
 func (d *side) round() error {
-	took, err := d.once()
-	d.rounds = append(d.rounds, float64(took)/float64(d.n*len(d.workers)))
+	used, took, err := d.once()
+	operations := float64(d.n * len(d.workers))
+	d.rounds = append(d.rounds, float64(used)/operations)
+	d.reals = append(d.reals, float64(took)/operations)
 	return err
 }
 
@@ -126,15 +127,15 @@ func median(values []float64) float64 {
 
 // ratios compares two sides round by round, after taking off what bare costs, which may be nil. A round in which the peer
 // adds nothing is left out.
-func ratios(ours, peer, bare *side) []float64 {
-	list := make([]float64, 0, len(ours.rounds))
-	for i := range ours.rounds {
+func ratios(ours, peer, bare []float64) []float64 {
+	list := make([]float64, 0, len(ours))
+	for i := range ours {
 		base := 0.0
 		if bare != nil {
-			base = bare.rounds[i]
+			base = bare[i]
 		}
-		if below := peer.rounds[i] - base; below > 0 {
-			list = append(list, (ours.rounds[i]-base)/below)
+		if below := peer[i] - base; below > 0 {
+			list = append(list, (ours[i]-base)/below)
 		}
 	}
 	return list

@@ -69,7 +69,7 @@ func TestARowHasALineForEachSide(t *testing.T) {
 }
 
 func TestVerdicts(t *testing.T) {
-	bare := &figures{100, 4, 1000}
+	bare := &figures{100, 0, 4, 1000}
 	for _, c := range []struct {
 		name    string
 		row     row
@@ -79,17 +79,19 @@ func TestVerdicts(t *testing.T) {
 		verdict string
 		missed  bool
 	}{
-		{name: "within", row: row{nanos: 150, allocs: 5}, ours: figures{150, 5.2, 0}, verdict: "ok"},
-		{name: "within_over_bare", row: row{allocs: 5}, ours: figures{0, 9.3, 0}, bare: bare, verdict: "ok"},
-		{name: "too_many", row: row{allocs: 5}, ours: figures{0, 6, 0}, verdict: "MISS: allocations", missed: true},
-		{name: "too_slow", row: row{nanos: 150, allocs: 0}, ours: figures{151, 0, 0}, verdict: "miss: slower"},
-		{name: "nothing_asked", row: row{allocs: none}, ours: figures{9, 99, 0}, verdict: ""},
+		{name: "within", row: row{nanos: 150, allocs: 5}, ours: figures{150, 0, 5.2, 0}, verdict: "ok"},
+		{name: "within_over_bare", row: row{allocs: 5}, ours: figures{0, 0, 9.3, 0}, bare: bare, verdict: "ok"},
+		{name: "too_many", row: row{allocs: 5}, ours: figures{0, 0, 6, 0}, verdict: "MISS: allocations", missed: true},
+		{name: "too_slow", row: row{nanos: 150, allocs: 0}, ours: figures{151, 0, 0, 0}, verdict: "miss: slower"},
+		{name: "nothing_asked", row: row{allocs: none}, ours: figures{9, 0, 99, 0}, verdict: ""},
 		{name: "share", row: row{allocs: none}, against: &comparison{peer: peer{share: 0.25}, allocs: 0.25}, verdict: "ok"},
 		{name: "too_large_a_share", row: row{allocs: none}, against: &comparison{peer: peer{share: 0.25}, allocs: 0.26}, verdict: "MISS: allocations", missed: true},
-		{name: "bytes_within", row: row{allocs: none}, ours: figures{0, 0, 300}, against: &comparison{peer: peer{bytes: 100}, figures: figures{0, 0, 200}}, verdict: "ok"},
-		{name: "too_many_bytes", row: row{allocs: none}, ours: figures{0, 0, 301}, against: &comparison{peer: peer{bytes: 100}, figures: figures{0, 0, 200}},
+		{name: "bytes_within", row: row{allocs: none}, ours: figures{0, 0, 0, 300}, against: &comparison{peer: peer{bytes: 100}, figures: figures{0, 0, 0, 200}}, verdict: "ok"},
+		{name: "too_many_bytes", row: row{allocs: none}, ours: figures{0, 0, 0, 301}, against: &comparison{peer: peer{bytes: 100}, figures: figures{0, 0, 0, 200}},
 			verdict: "MISS: allocations", missed: true},
 		{name: "too_slow_a_ratio", row: row{allocs: none}, against: &comparison{peer: peer{ratio: 0.6}, time: 0.61}, verdict: "miss: slower"},
+		{name: "goroutines_by_real_time", row: row{allocs: none, workers: 16}, against: &comparison{peer: peer{ratio: 0.8}, time: 2, real: 0.8}, verdict: "ok"},
+		{name: "goroutines_too_slow", row: row{allocs: none, workers: 16}, against: &comparison{peer: peer{ratio: 0.8}, time: 0.1, real: 0.9}, verdict: "miss: slower"},
 		{name: "no_ratio", row: row{allocs: none}, against: &comparison{peer: peer{ratio: 0.6}, time: math.NaN()}, verdict: "miss: slower"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -107,7 +109,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 func TestRatiosAreOfWhatIsAdded(t *testing.T) {
-	ours, peer, bare := &side{rounds: []float64{15, 20}}, &side{rounds: []float64{20, 30}}, &side{rounds: []float64{10, 30}}
+	ours, peer, bare := []float64{15, 20}, []float64{20, 30}, []float64{10, 30}
 	if got := ratios(ours, peer, bare); len(got) != 1 || got[0] != 0.5 {
 		t.Errorf("over bare: %v, want one of 0.5, as the peer added nothing in the other round", got)
 	}

@@ -3,8 +3,6 @@
 //
 // All sides of a block are measured in one run, round by round in turn, so that a machine that gets slower or faster does so
 // for all of them; a block shows medians. A large empty heap keeps the garbage collector from running more often for one
-// side than for the other. Time is processor time, but in blocks of
-// goroutines real time. Allocations are exact:
-// where a target for them is missed, the command ends with status 1. Times are only reported, because they depend on
-// the machine.
+// side than for the other. Time is processor time; of several goroutines it is also real time. Allocations are exact: where a
+// target for them is missed, the command ends with status 1. Times are only reported, because they depend on the machine.
 package main

@@ -37,17 +37,17 @@ func growth(w io.Writer) (ok bool, err error) {
 func perDependency(w io.Writer) error {
 	fmt.Fprintf(w, "memory of each of %d dependencies, beyond a bare transport's:\n", subject.Many)
 	const path = "transport/10000_dependencies"
-	bare, err := subject.PerDependency(path, subject.Bare)
+	bare, err := subject.PerDependency(path, subject.Bare, processor)
 	if err != nil {
 		return err
 	}
 	for _, who := range []string{subject.SDK, subject.Failsafe, subject.ByHand} {
-		held, err := subject.PerDependency(path, who)
+		held, err := subject.PerDependency(path, who, processor)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(w, "  %-18s %5.0f B when made, %5.0f B after 1 request, %5.0f B after 20; made in %.1f µs\n", who,
-			held.Made-bare.Made, held.One-bare.One, held.Twenty-bare.Twenty, float64(held.Making-bare.Making)/1e3)
+			held.Made-bare.Made, held.One-bare.One, held.Twenty-bare.Twenty, float64(held.Making)/1e3)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ type row struct {
 	path string // of the subjects
 	// over takes off what the bare operation costs, so that only what the libraries add is compared.
 	over    bool
-	workers int // goroutines; 0 = one, in processor time
+	workers int // goroutines; 0 = one
 	peers   []peer
 
 	// Targets of ours. allocs is over bare if over is set.
@@ -25,7 +25,7 @@ type row struct {
 // peer is what ours is compared with, and what the comparison should come to.
 type peer struct {
 	who   string
-	ratio float64 // target for time as a share of the peer's, 0 = none
+	ratio float64 // target for time as a share of the peer's, 0 = none; for several goroutines it is real time
 	share float64 // target for allocations as a share of the peer's, 0 = none
 	bytes float64 // target for bytes of ours beyond the peer's, 0 = none
 }
@@ -108,6 +108,10 @@ var (
 	parallelMany = others(subject.Failsafe, subject.ByHand, subject.Bare)
 )
 
+// waits reports whether the row is about goroutines that may wait for each other, which takes no processor: such rows have
+// real time beside processor time.
+func (r row) waits() bool { return r.workers > 1 }
+
 // id names the row for -run.
 func (r row) id() string {
 	if r.workers == 0 {
@@ -136,15 +140,15 @@ type result struct {
 	bare  *figures // nil where nothing is taken off
 }
 
-// figures are those of one side: medians of whole operations.
-type figures struct{ nanos, allocs, bytes float64 }
+// figures are those of one side: medians of whole operations. nanos is processor time.
+type figures struct{ nanos, real, allocs, bytes float64 }
 
 // comparison is ours against one peer. Ratios are of what each adds, if the row takes off the bare operation; NaN where the
 // peer adds nothing.
 type comparison struct {
 	peer
 	figures
-	time, allocs float64
+	time, real, allocs float64
 }
 
 // measure runs one row.
@@ -174,13 +178,15 @@ func (r row) measure(rounds int, round time.Duration) (result, error) {
 		}
 	}
 	res.ours = list[0]
-	var bare *side
+	var bare []float64
 	if r.over {
-		bare, res.bare = sides[len(sides)-1], &list[len(list)-1]
+		bare, res.bare = sides[len(sides)-1].rounds, &list[len(list)-1]
 	}
 	for i, p := range r.peers {
 		res.peers = append(res.peers, comparison{
-			peer: p, figures: list[i+1], time: median(ratios(sides[0], sides[i+1], bare)),
+			peer: p, figures: list[i+1],
+			time:   median(ratios(sides[0].rounds, sides[i+1].rounds, bare)),
+			real:   median(ratios(sides[0].reals, sides[i+1].reals, nil)),
 			allocs: quotient(res.added(res.ours).allocs, res.added(list[i+1]).allocs),
 		})
 	}
@@ -191,7 +197,7 @@ func (r row) measure(rounds int, round time.Duration) (result, error) {
 // noise of the runtime.
 func (res *result) added(f figures) figures {
 	if res.bare != nil {
-		f = figures{f.nanos - res.bare.nanos, math.Round(f.allocs) - math.Round(res.bare.allocs), f.bytes - res.bare.bytes}
+		f = figures{f.nanos - res.bare.nanos, f.real, math.Round(f.allocs) - math.Round(res.bare.allocs), f.bytes - res.bare.bytes}
 	}
 	f.allocs = math.Round(f.allocs)
 	return f
@@ -209,7 +215,7 @@ func quotient(ours, peer float64) float64 {
 const memoryRuns = 2000
 
 func (d *side) figures() (figures, error) {
-	f := figures{nanos: median(d.rounds)}
+	f := figures{nanos: median(d.rounds), real: median(d.reals)}
 	var err error
 	f.allocs, f.bytes, err = subject.Memory(d.workers[0], memoryRuns)
 	return f, err

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	columns = "\tns\tallocs\tB\tadded ns\tadded allocs\tours/its: time\tallocs\ttarget\tverdict\t"
-	legend  = `ns, allocs, B: medians of whole operations, in processor time; rows of goroutines in real time.
+	columns = "\tns\tallocs\tB\tadded ns\tadded allocs\treal ns\tours/its: time\treal\tallocs\ttarget\tverdict\t"
+	legend  = `ns, allocs, B: medians of whole operations, in processor time. real: what goroutines take together, waiting included; on a busy machine it says nothing.
 added: beyond the bare operation, in rows that take it off; there the ratios are of what ours and the other add, else of the whole.
 A missed target for allocations ends the command with status 1. A missed target for time is reported.
 `
@@ -41,10 +41,14 @@ var width = strings.Count(columns, "\t")
 // lines returns the cells of a row's block.
 func (res *result) lines() [][]string {
 	own := res.own()
-	list := [][]string{{res.name}, append(res.side("chainbudget", res.ours), "", "", own.text(), own.String())}
+	list := [][]string{{res.name}, append(res.side("chainbudget", res.ours), "", "", "", own.text(), own.String())}
 	for _, c := range res.peers {
 		v := res.against(c)
-		list = append(list, append(res.side(c.who, c.figures), ratio(c.time), ratio(c.allocs), v.text(), v.String()))
+		real := ""
+		if res.waits() {
+			real = ratio(c.real)
+		}
+		list = append(list, append(res.side(c.who, c.figures), ratio(c.time), real, ratio(c.allocs), v.text(), v.String()))
 	}
 	if res.bare != nil {
 		list = append(list, res.side("bare", *res.bare)[:4])
@@ -54,10 +58,13 @@ func (res *result) lines() [][]string {
 
 // side returns the cells that every side has.
 func (res *result) side(who string, f figures) []string {
-	cells := []string{"  " + who, whole(f.nanos), whole(f.allocs), whole(f.bytes), "", ""}
+	cells := []string{"  " + who, whole(f.nanos), whole(f.allocs), whole(f.bytes), "", "", ""}
 	if res.bare != nil {
 		added := res.added(f)
 		cells[4], cells[5] = whole(added.nanos), whole(added.allocs)
+	}
+	if res.waits() {
+		cells[6] = whole(f.real)
 	}
 	return cells
 }

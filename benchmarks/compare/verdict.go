@@ -52,7 +52,10 @@ func (res *result) own() *verdict {
 // against compares ours with a peer.
 func (res *result) against(c comparison) *verdict {
 	v := new(verdict)
-	if c.ratio > 0 {
+	switch {
+	case c.ratio > 0 && res.waits():
+		v.time(c.real, c.ratio, fmt.Sprintf("real <= %.2f", c.ratio))
+	case c.ratio > 0:
 		v.time(c.time, c.ratio, fmt.Sprintf("time <= %.2f", c.ratio))
 	}
 	if c.share > 0 {

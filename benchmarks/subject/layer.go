@@ -88,7 +88,7 @@ func failed(status int) bool {
 
 // failsafe wraps with retries, a retry budget and a breaker, and with a limit for each attempt if there is one.
 func (s *stage) failsafe(t terms) layer {
-	executor, _ := failsafeHTTP(t)
+	executor, _ := failsafeHTTP(t, 5*time.Second)
 	return layer{
 		wrap: func(base http.RoundTripper) http.RoundTripper {
 			return failsafehttp.NewRoundTripperWithExecutor(base, executor)
@@ -97,7 +97,7 @@ func (s *stage) failsafe(t terms) layer {
 	}
 }
 
-func failsafeHTTP(t terms) (failsafe.Executor[*http.Response], circuitbreaker.CircuitBreaker[*http.Response]) {
+func failsafeHTTP(t terms, openFor time.Duration) (failsafe.Executor[*http.Response], circuitbreaker.CircuitBreaker[*http.Response]) {
 	retry := failsafehttp.NewRetryPolicyBuilder().WithMaxAttempts(3).WithBudget(t.budget()).ReturnLastFailure().
 		AbortOnErrors(circuitbreaker.ErrOpen)
 	if t.forbids {
@@ -106,7 +106,7 @@ func failsafeHTTP(t terms) (failsafe.Executor[*http.Response], circuitbreaker.Ci
 	ratio, requests := t.threshold()
 	breaker := circuitbreaker.NewBuilder[*http.Response]().HandleIf(func(r *http.Response, err error) bool {
 		return err != nil || failed(r.StatusCode)
-	}).WithFailureRateThreshold(ratio, requests, 10*time.Second).WithDelay(5 * time.Second).Build()
+	}).WithFailureRateThreshold(ratio, requests, 10*time.Second).WithDelay(openFor).Build()
 	policies := []failsafe.Policy[*http.Response]{retry.Build(), breaker}
 	if t.limit > 0 {
 		policies = append(policies, timeout.New[*http.Response](t.limit))

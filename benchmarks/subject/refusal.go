@@ -75,15 +75,12 @@ func refusals() []Subject {
 		}},
 		{Path: openTransport, Who: Failsafe, open: func() *stage {
 			s := new(stage)
-			executor, breaker := failsafeHTTP(terms{})
+			executor, breaker := failsafeHTTP(terms{}, time.Hour)
 			breaker.Open()
 			s.worker = func() Op {
 				rt := failsafehttp.NewRoundTripperWithExecutor(&callee{tally: s.tally()}, executor)
 				req := clientRequest(s.serverContext())
 				return func() error {
-					if !breaker.IsOpen() { // its delay is over
-						breaker.Open()
-					}
 					_, err := rt.RoundTrip(req)
 					return wantWrapped(err, circuitbreaker.ErrOpen)
 				}
