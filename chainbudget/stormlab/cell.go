@@ -95,7 +95,7 @@ func (c *cell) cells() int { return max(c.scenario.Cells, 1) }
 func (c *cell) watch() {
 	defer c.running.Done()
 	interval := int64(c.scenario.interval())
-	for i := range c.ledger.windows {
+	for i := range c.scenario.intervals() {
 		c.sleepUntil(min(int64(i+1)*interval, int64(c.scenario.Duration)))
 		if c.stop.Load() {
 			return

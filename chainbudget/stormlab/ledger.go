@@ -15,13 +15,15 @@ func (s *Scenario) interval() time.Duration {
 
 func (s *Scenario) intervals() int { return int((s.Duration + s.interval() - 1) / s.interval()) }
 
-// ledger counts what happens in one cell, by the interval in which it happens. Requests that end after the last interval
-// count in it. Nothing is kept of a request.
+// ledger counts what happens in one cell, by the interval in which it happens. What happens after the last request has come counts in a
+// window of its own, behind the timeline. Nothing is kept of a request.
 type ledger struct {
 	interval int64
+	duration int64
 	windows  []window
 	services []served
 	denied   map[string]int64 // by the gate's word, over the whole run
+	reached  int              // intervals that are over
 }
 
 // window is one interval.
@@ -45,8 +47,8 @@ type counts struct {
 type served struct{ latency histogram }
 
 func newLedger(s *Scenario) *ledger {
-	n := s.intervals()
-	l := &ledger{interval: int64(s.interval()), windows: make([]window, n), services: make([]served, len(s.Services)), denied: make(map[string]int64)}
+	n := s.intervals() + 1
+	l := &ledger{interval: int64(s.interval()), duration: int64(s.Duration), windows: make([]window, n), services: make([]served, len(s.Services)), denied: make(map[string]int64)}
 	all, sent := make([]counts, n*len(s.Services)), make([]int64, n*len(s.Services))
 	for i := range l.windows {
 		from, to := i*len(s.Services), (i+1)*len(s.Services)
@@ -56,7 +58,10 @@ func newLedger(s *Scenario) *ledger {
 }
 
 func (l *ledger) at(now int64) *window {
-	return &l.windows[min(int(now/l.interval), len(l.windows)-1)]
+	if now >= l.duration {
+		return &l.windows[len(l.windows)-1]
+	}
+	return &l.windows[now/l.interval]
 }
 
 func (l *ledger) sent(to *service, now int64, expected bool) {
@@ -109,6 +114,7 @@ func (l *ledger) attempt(e *edge, now int64, retry bool) {
 // look takes down the state of breakers and tokens at the end of interval i.
 func (l *ledger) look(i int, services []*service) {
 	w := &l.windows[i]
+	l.reached = i + 1
 	for _, s := range services {
 		if s.sdk == nil {
 			continue
@@ -140,6 +146,7 @@ func (l *ledger) close(services []*service) {
 
 // merge adds another cell's counts.
 func (l *ledger) merge(o *ledger) {
+	l.reached = min(l.reached, o.reached)
 	for i := range l.windows {
 		w, x := &l.windows[i], &o.windows[i]
 		w.sent, w.good, w.failed = w.sent+x.sent, w.good+x.good, w.failed+x.failed

@@ -44,11 +44,12 @@ type Outcome struct {
 	MeanRadius float64 `json:"mean_radius"`
 	Farthest   int64   `json:"farthest"`
 	// Denied counts what the SDK's gates refused, by their words: retries, and with breaker_open also first attempts.
-	Denied   map[string]int64  `json:"denied"`
-	P50      float64           `json:"p50_ms"`
-	P95      float64           `json:"p95_ms"`
-	P99      float64           `json:"p99_ms"`
-	Services []ServiceOutcome  `json:"services"`
+	Denied   map[string]int64 `json:"denied"`
+	P50      float64          `json:"p50_ms"`
+	P95      float64          `json:"p95_ms"`
+	P99      float64          `json:"p99_ms"`
+	Services []ServiceOutcome `json:"services"`
+	// Timeline ends where a partial result does. What happened after the last request had come is in the sums only.
 	Timeline []IntervalOutcome `json:"timeline"`
 }
 
@@ -160,7 +161,7 @@ func (s *Scenario) outcome(name string, l *ledger, visits [][]float64) Outcome {
 			Attempts: c.attempts, Retries: c.retries, P95: milliseconds(l.services[k].latency.percentile(.95)),
 		})
 	}
-	for i := range l.windows {
+	for i := range l.windows[:l.reached] {
 		w := &l.windows[i]
 		at := IntervalOutcome{
 			At: round((time.Duration(i) * s.interval()).Seconds()), Sent: w.sent, Good: w.good, Failed: w.failed,
@@ -205,7 +206,11 @@ func (s *Scenario) sum(l *ledger, from, until time.Duration, visits [][]float64)
 			a, b := &t.services[k], &w.services[k]
 			a.arrivals, a.failed, a.rejected = a.arrivals+b.arrivals, a.failed+b.failed, a.rejected+b.rejected
 			a.attempts, a.retries = a.attempts+b.attempts, a.retries+b.retries
-			if sent := float64(w.sentTo[k]) + s.clientsOf(k, i); sent > 0 {
+			sent := float64(w.sentTo[k])
+			if i < l.reached {
+				sent += s.clientsOf(k, i)
+			}
+			if sent > 0 {
 				for to, n := range visits[k] {
 					t.expected[to] += sent * n
 				}

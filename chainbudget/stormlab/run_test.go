@@ -117,6 +117,24 @@ func TestRun_ends_with_its_context(t *testing.T) {
 	assert.False(t, r.Pass())
 	require.NotEmpty(t, r.Variants)
 	assert.Less(t, r.Variants[0].Sent, int64(860_000), "a day has ten times so many seconds")
+	assert.InDelta(t, float64(r.Variants[0].Sent), 10*60*float64(len(r.Variants[0].Timeline)), float64(r.Variants[0].Sent)/5+2000, "and the timeline ends with it")
+}
+
+// The usual load of clients is that of the time that was reached, not of a scenario that was ended before its time.
+func TestRun_ended_early_knows_the_usual_load(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s := tiny()
+	s.Duration, s.Interval, s.Variants = 24*time.Hour, time.Minute, s.Variants[:1]
+	s.Traffic = []stormlab.Traffic{{To: "shop", Clients: 100, Every: time.Second}}
+	r, err := s.Run(ctx, func(share float64) {
+		if share > 0 {
+			cancel()
+		}
+	})
+	require.NoError(t, err)
+	require.True(t, r.Partial)
+	assert.InDelta(t, 1, r.Variants[0].Services[0].Load, .5)
 }
 
 // One scenario may run several times at once.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/chainbudget/chainbudget-go/chainbudget/stormlab"
 )
@@ -55,17 +56,17 @@ type verdict struct {
 
 // plot is one number over time, one line for each variant.
 type plot struct {
-	Title, Unit string
-	Top         string // the end of the scale
-	Label       string // the same in words
-	Lines       []plotLine
-	Faults      []band
+	Title  string
+	Top    string // the scale, from zero
+	Label  string // the same in words
+	Lines  []plotLine
+	Faults []band
 }
 
 type plotLine struct {
 	Name   string
 	Class  int
-	Points string
+	Points []string // of each part; between two there was nothing to measure
 }
 
 // band is the time of a fault, in the plot's units.
@@ -149,10 +150,7 @@ func loadRows(r *stormlab.Result) (rows []row) {
 
 // plots are the numbers that a storm shows in.
 func plots(s *stormlab.Scenario, r *stormlab.Result) (list []plot) {
-	interval := s.Duration.Seconds()
-	if t := r.Variants[0].Timeline; len(t) > 1 {
-		interval = t[1].At - t[0].At
-	}
+	interval := intervalOf(s).Seconds()
 	add := func(title, unit string, value func(t []stormlab.IntervalOutcome, i int) float64) {
 		list = append(list, drawPlot(s, r, title, unit, value))
 	}
@@ -167,7 +165,12 @@ func plots(s *stormlab.Scenario, r *stormlab.Result) (list []plot) {
 	}
 	add("Load on "+r.Variants[0].Services[hottest].Name, "requests/s", func(t []stormlab.IntervalOutcome, i int) float64 { return perSecond(t[i].Arrivals[hottest]) })
 	add("Goodput: requests that succeed", "requests/s", func(t []stormlab.IntervalOutcome, i int) float64 { return perSecond(t[i].Good) })
-	add("Latency, 95th percentile of what succeeds", "ms", func(t []stormlab.IntervalOutcome, i int) float64 { return t[i].P95 })
+	add("Latency, 95th percentile of what succeeds", "ms", func(t []stormlab.IntervalOutcome, i int) float64 {
+		if t[i].Good == 0 {
+			return math.NaN()
+		}
+		return t[i].P95
+	})
 	add("Retries of all services", "retries/s", func(t []stormlab.IntervalOutcome, i int) float64 { return perSecond(t[i].Retries) })
 	add("Breakers that are not closed", "breakers", func(t []stormlab.IntervalOutcome, i int) float64 { return float64(t[i].Open) })
 	add("Tokens minted", "tokens/s", func(t []stormlab.IntervalOutcome, i int) float64 {
@@ -187,27 +190,37 @@ func before(t []stormlab.IntervalOutcome, i int) stormlab.IntervalOutcome {
 	return t[i-1]
 }
 
+// intervalOf is what the timeline counts by.
+func intervalOf(s *stormlab.Scenario) time.Duration {
+	if s.Interval == 0 {
+		return time.Second
+	}
+	return s.Interval
+}
+
+// drawPlot draws a value over time. NaN is where there is none.
 func drawPlot(s *stormlab.Scenario, r *stormlab.Result, title, unit string, value func([]stormlab.IntervalOutcome, int) float64) plot {
-	p := plot{Title: title, Unit: unit}
-	values := make([][]float64, len(r.Variants))
-	most := 0.0
+	p := plot{Title: title}
+	values, most := make([][]float64, len(r.Variants)), make([]float64, len(r.Variants))
 	for i, v := range r.Variants {
 		for k := range v.Timeline {
-			values[i] = append(values[i], max(value(v.Timeline, k), 0))
+			y := value(v.Timeline, k)
+			values[i] = append(values[i], y)
+			if !math.IsNaN(y) {
+				most[i] = max(most[i], y)
+			}
 		}
-		most = max(most, slices.Max(values[i]))
 	}
-	top := scale(most)
-	p.Top = strconv.FormatFloat(top, 'f', -1, 64)
+	top := scale(slices.Max(most))
+	p.Top = "0 to " + strconv.FormatFloat(top, 'f', -1, 64) + " " + unit
+	if slices.Max(most) == 0 {
+		p.Top = "none"
+	}
 	words := []string{title + " in " + unit + " over time"}
+	step := plotWidth * intervalOf(s).Seconds() / s.Duration.Seconds()
 	for i, v := range r.Variants {
-		var points []string
-		for k, y := range values[i] {
-			x := plotWidth * (float64(k) + .5) / float64(len(values[i]))
-			points = append(points, units(x)+","+units(plotHeight*(1-y/top)))
-		}
-		p.Lines = append(p.Lines, plotLine{v.Name, i, strings.Join(points, " ")})
-		words = append(words, fmt.Sprintf("%s: at most %s", v.Name, strconv.FormatFloat(slices.Max(values[i]), 'g', 4, 64)))
+		p.Lines = append(p.Lines, plotLine{v.Name, i, points(values[i], step, top)})
+		words = append(words, fmt.Sprintf("%s: at most %s", v.Name, strconv.FormatFloat(most[i], 'g', 4, 64)))
 	}
 	p.Label = strings.Join(words, ". ") + "."
 	for _, f := range s.Faults {
@@ -223,15 +236,40 @@ func drawPlot(s *stormlab.Scenario, r *stormlab.Result, title, unit string, valu
 	return p
 }
 
+// points are where a line leads through, in as many parts as it has. A value alone is drawn as long as its interval.
+func points(values []float64, step, top float64) (parts []string) {
+	var part []string
+	add := func(x, y float64) {
+		part = append(part, units(min(x, plotWidth))+","+units(plotHeight*(1-max(y, 0)/top)))
+	}
+	there := func(k int) bool { return k >= 0 && k < len(values) && !math.IsNaN(values[k]) }
+	for k, y := range values {
+		if !there(k) {
+			continue
+		}
+		x, alone := step*float64(k), !there(k-1) && !there(k+1)
+		if alone {
+			add(x, y)
+			add(x+step, y)
+		} else {
+			add(x+step/2, y)
+		}
+		if !there(k + 1) {
+			parts, part = append(parts, strings.Join(part, " ")), nil
+		}
+	}
+	return parts
+}
+
 func units(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
-// scale is the end of a scale that v fits: one digit, and not much more than v.
+// scale is the end of a scale that v fits: short to write, and not much more than v.
 func scale(v float64) float64 {
 	if v <= 0 {
 		return 1
 	}
 	power := math.Pow(10, math.Floor(math.Log10(v)))
-	for _, m := range []float64{1, 2, 3, 4, 5, 6, 8} {
+	for _, m := range []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8} {
 		if v <= m*power {
 			return m * power
 		}

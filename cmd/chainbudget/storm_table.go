@@ -75,7 +75,7 @@ func shownBy(r *stormlab.Result) (lines []verdict) {
 // text is what a verdict shows, or that it does not.
 func (v verdict) text() string {
 	if !v.OK {
-		return fmt.Sprintf("NOT SHOWN here: %s (%s %s%s)", v.Shows, v.What, v.Measured, v.Bounds)
+		return fmt.Sprintf("NOT SHOWN here: %s (%s %s, %s)", v.Shows, v.What, v.Measured, v.Bounds)
 	}
 	return fmt.Sprintf("%s (%s %s)", v.Shows, v.What, v.Measured)
 }
@@ -158,7 +158,7 @@ func writeVerdicts(b *strings.Builder, r *stormlab.Result) {
 		if !v.OK {
 			word = "MISSED"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s%s\n", word, line.Variant, line.What, line.Measured, line.Bounds)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s, %s\n", word, line.Variant, line.What, line.Measured, line.Bounds)
 	}
 	table.Flush()
 }
@@ -177,12 +177,14 @@ func verdictOf(v stormlab.Verdict) verdict {
 	if v.Until > 0 {
 		line.What += " until " + seconds(v.Until)
 	}
+	var bounds []string
 	if v.Min != nil {
-		line.Bounds = ", at least " + show(*v.Min)
+		bounds = append(bounds, "at least "+show(*v.Min))
 	}
 	if v.Max != nil {
-		line.Bounds += ", at most " + show(*v.Max)
+		bounds = append(bounds, "at most "+show(*v.Max))
 	}
+	line.Bounds = strings.Join(bounds, ", ")
 	return line
 }
 

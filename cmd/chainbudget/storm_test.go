@@ -153,13 +153,16 @@ func TestStormRun(t *testing.T) {
 		r := command(t, dir, "storm", "run", "ledger-down.yaml", "--report", "storm.html")
 		assert.Equal(t, 0, r.exit, r)
 		page := text(t, dir, "storm.html")
-		assert.Equal(t, 7, strings.Count(page, "<svg "))
-		assert.Equal(t, 14, strings.Count(page, "<polyline "), "one line for each variant")
+		assert.Equal(t, 7+14, strings.Count(page, ` role="img" `), "all variants in one plot, and each by itself")
+		assert.Equal(t, 2*(14-2), strings.Count(page, "<polyline "), "one line for each variant; no latency where nothing succeeded")
+		assert.Contains(t, page, "<figcaption><span>Latency, 95th percentile of what succeeds</span><span>none</span></figcaption>")
+		assert.Contains(t, page, "<figcaption><span>0s</span><span>2s</span></figcaption>")
 		assert.Contains(t, page, `aria-label="Load on ledger in requests/s over time. before: at most 200. after: at most `)
 		assert.Contains(t, page, "<tr><td>ledger</td><td>4.000</td><td>")
 		assert.Contains(t, page, "<p>Refused in after: ")
 		assert.NotContains(t, page, "NaN")
 		assert.NotContains(t, page, "http", "it needs no network")
+		assert.NotContains(t, page, "interrupted")
 		assert.Equal(t, 2, command(t, dir, "storm", "run", "ledger-down.yaml", "--report", "no/such/folder.html").exit)
 	})
 	t.Run("no_flag_of_tests", func(t *testing.T) {
@@ -180,7 +183,7 @@ services: [{name: shop, calls: [ledger]}, {name: ledger}]
 traffic: [{to: shop, rate: 1000}]
 variants: [{name: sdk}]
 `})
-	cmd := exec.CommandContext(t.Context(), binary, "storm", "run", "long.yaml", "--format", "json")
+	cmd := exec.CommandContext(t.Context(), binary, "storm", "run", "long.yaml", "--format", "json", "--report", "partial.html")
 	var stdout bytes.Buffer
 	cmd.Dir, cmd.Stdout = dir, &stdout
 	stderr, err := cmd.StderrPipe()
@@ -197,4 +200,7 @@ variants: [{name: sdk}]
 	var result stormlab.Result
 	require.NoError(t, json.Unmarshal(stdout.Bytes(), &result))
 	assert.True(t, result.Partial)
+	require.Len(t, result.Variants, 1)
+	assert.Less(t, len(result.Variants[0].Timeline), 24*60, "it ends where the run did")
+	assert.Contains(t, text(t, dir, "partial.html"), "<strong>The run was interrupted: this is what had happened by then.</strong>")
 }
