@@ -50,6 +50,32 @@ func TestDocument_rules_have_scenarios(t *testing.T) {
 	}
 }
 
+// Some scenario of the library says in words what each policy comes to.
+func TestLibrary_shows_every_policy(t *testing.T) {
+	files, err := fs.Glob(stormlab.Library(), "*.yaml")
+	require.NoError(t, err)
+	var shown []stormlab.PolicyKind
+	for _, file := range files {
+		data, err := fs.ReadFile(stormlab.Library(), file)
+		require.NoError(t, err)
+		s, err := stormlab.Load(data, file)
+		require.NoError(t, err)
+		for _, e := range s.Expect {
+			for _, v := range s.Variants {
+				if e.Shows != "" && (e.Variant == "" || e.Variant == v.Name) {
+					shown = append(shown, v.Policy.Kind)
+				}
+			}
+		}
+	}
+	for _, kind := range []stormlab.PolicyKind{
+		stormlab.PolicySDK, stormlab.PolicyNone, stormlab.PolicyNaive, stormlab.PolicyRatio, stormlab.PolicyDownOnly, stormlab.PolicyChainStop, stormlab.PolicyFinagle, stormlab.PolicyGRPC,
+		stormlab.PolicyAWS,
+	} {
+		assert.Contains(t, shown, kind)
+	}
+}
+
 // The document has a scenario that loads, and names every key of the file.
 func TestDocument(t *testing.T) {
 	_, err := stormlab.Load(documented(t), "ours.yaml")

@@ -22,8 +22,11 @@ func stormCommand() *cobra.Command {
 	storm := &cobra.Command{
 		Use:   "storm",
 		Short: "See what a fleet's retries do when something fails, in virtual time",
-		Args:  cobra.NoArgs,
-		RunE:  needsCommand,
+		Example: `  chainbudget storm list
+  chainbudget storm run metastable
+  chainbudget storm draft edges.csv > ours.yaml`,
+		Args: cobra.NoArgs,
+		RunE: needsCommand,
 	}
 	storm.AddCommand(stormRunCommand(), stormListCommand(), stormShowCommand(), stormDraftCommand())
 	return storm

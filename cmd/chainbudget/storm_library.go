@@ -51,7 +51,9 @@ func stormListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the scenarios of the library",
-		Args:  cobra.NoArgs,
+		Example: `  chainbudget storm list
+  chainbudget storm run uber-chain`,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			table := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, name := range libraryNames() {

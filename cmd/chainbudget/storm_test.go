@@ -165,6 +165,20 @@ func TestStormRun(t *testing.T) {
 		assert.NotContains(t, page, "interrupted")
 		assert.Equal(t, 2, command(t, dir, "storm", "run", "ledger-down.yaml", "--report", "no/such/folder.html").exit)
 	})
+	t.Run("help_has_examples", func(t *testing.T) {
+		for _, of := range []string{"", "run", "list", "show", "draft"} {
+			assert.Contains(t, command(t, dir, append([]string{"storm"}, append(strings.Fields(of), "--help")...)...).stdout, "Examples:\n  chainbudget storm ", of)
+		}
+	})
+	t.Run("completion", func(t *testing.T) {
+		for _, shell := range []string{"bash", "zsh", "fish"} {
+			assert.Contains(t, command(t, dir, "completion", shell).stdout, "chainbudget", shell)
+		}
+		assert.Contains(t, command(t, dir, "__complete", "storm", "run", "me").stdout, "metastable\n")
+		assert.Contains(t, command(t, dir, "__complete", "storm", "run", "le").stdout, "ledger-down.yaml\n", "files, too")
+		assert.Contains(t, command(t, dir, "__complete", "storm", "show", "").stdout, "uber-chain\n")
+		assert.Contains(t, command(t, dir, "__complete", "storm", "run", "x", "--format", "").stdout, "json\n")
+	})
 	t.Run("no_flag_of_tests", func(t *testing.T) {
 		assert.NotContains(t, command(t, dir, "storm", "run", "--help").stdout, "test.")
 	})
