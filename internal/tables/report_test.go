@@ -137,9 +137,9 @@ ran, or, for another system's policy, one built for comparison. ` + "`make table
 missing, and on a figure that is not the one here. ` + "`make tables SIZE=short`" + ` draws a fifth of the largest samples, and is part of ` + "`make test`" + `.
 
 Draws have fixed seeds, so that every run gives the same figures. The exceptions stand behind ≈: the order in which goroutines run at one
-moment of virtual time has a part in them, and they vary within their tolerance. *report* is a figure without a verdict: what was measured
-where nothing was published, or where the published figure is known not to hold. *formula* is one too large to be counted. Attempts
-include the first one, retries never do. Where a table is about one mechanism, all other gates are off.
+moment of virtual time, or the time that a machine takes, has a part in them, and they vary within their tolerance. *report* is a figure
+without a verdict: what was measured where nothing was published, or where the published figure is known not to hold. *formula* is one too
+large to be counted. Attempts include the first one, retries never do. Where a table is about one mechanism, all other gates are off.
 `
 
 // markdown is the whole report.

@@ -126,6 +126,7 @@ func TestT25_the_published_incident_NoRace(t *testing.T) {
 		}
 	}
 
+	tab.loose = true // windows and typical times are those of the machine here
 	const requests = 100_000
 	const d = 6
 	for _, attempts := range []int{3, 4} {

@@ -61,6 +61,7 @@ func TestT26_healthy_siblings_of_a_service_that_is_down(t *testing.T) {
 	} {
 		what := fmt.Sprintf("%s is call %d, parallel %t", gap.run.down, gap.run.place+1, gap.run.parallel)
 		once, most := gap.run.once(t)
+		tab.loose = gap.run.parallel
 		tab.report(what, each, once)
 		tab.atMost(what+", most calls of a sibling", each, gap.bound, most)
 	}

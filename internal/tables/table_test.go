@@ -22,8 +22,8 @@ type table struct {
 type row struct {
 	what, paper, expected, measured, tolerance string
 	verdict                                    verdict
-	// loose says that the order in which goroutines run at one moment has a part in what was measured, so that it is not the
-	// same in every run.
+	// loose says that the order in which goroutines run at one moment, or the machine's own time, has a part in what was
+	// measured, so that it is not the same in every run.
 	loose bool
 }
 
