@@ -427,5 +427,8 @@ func TestRefusal_of_a_limit_in_flight_is_over_soon(t *testing.T) {
 	reason, err := second.Admit(time.Now())
 	assert.Equal(t, ownership.ReasonBreakerOpen, reason)
 	second.Refuse(reason, err)
-	assert.Equal(t, time.Second, second.Finish().RetryAfter)
+	f := second.Finish()
+	assert.Equal(t, time.Second, f.RetryAfter)
+	assert.Equal(t, "payments", f.Owner, "it is the dependency's failure, not ours")
+	assert.Equal(t, 1, f.OwnerDepth)
 }

@@ -95,6 +95,25 @@ func wireRules(text string) (rules []string) {
 	return rules
 }
 
+// TestRules_have_mutants: a gate, a row of the claims or a rule of the wire that nobody can break unnoticed.
+func TestRules_have_mutants(t *testing.T) {
+	mutants, err := readMutants("..", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := map[string]bool{}
+	for _, m := range mutants {
+		for _, rule := range m.rules {
+			broken[rule] = true
+		}
+	}
+	for _, rule := range requiredRules(t) {
+		if !broken[rule] {
+			t.Errorf("no mutant breaks %q: add one with the line %q, and the test that notices", rule, ruleHeader+" "+rule)
+		}
+	}
+}
+
 // TestRules_are_recorded holds the table of rules, mutants and tests to the patches.
 func TestRules_are_recorded(t *testing.T) {
 	mutants, err := readMutants("..", nil)
