@@ -24,6 +24,7 @@ type ledger struct {
 	services []served
 	denied   map[string]int64 // by the gate's word, over the whole run
 	reached  int              // intervals that are over
+	last     int64            // when the latest request came from outside
 }
 
 // window is one interval.
@@ -67,6 +68,7 @@ func (l *ledger) at(now int64) *window {
 func (l *ledger) sent(to *service, now int64, expected bool) {
 	w := l.at(now)
 	w.sent++
+	l.last = now
 	if expected {
 		w.sentTo[to.index]++
 	}
@@ -146,7 +148,7 @@ func (l *ledger) close(services []*service) {
 
 // merge adds another cell's counts.
 func (l *ledger) merge(o *ledger) {
-	l.reached = min(l.reached, o.reached)
+	l.reached, l.last = min(l.reached, o.reached), max(l.last, o.last)
 	for i := range l.windows {
 		w, x := &l.windows[i], &o.windows[i]
 		w.sent, w.good, w.failed = w.sent+x.sent, w.good+x.good, w.failed+x.failed

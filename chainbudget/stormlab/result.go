@@ -206,11 +206,11 @@ func (s *Scenario) sum(l *ledger, from, until time.Duration, visits [][]float64)
 			a, b := &t.services[k], &w.services[k]
 			a.arrivals, a.failed, a.rejected = a.arrivals+b.arrivals, a.failed+b.failed, a.rejected+b.rejected
 			a.attempts, a.retries = a.attempts+b.attempts, a.retries+b.retries
-			sent := float64(w.sentTo[k])
-			if i < l.reached {
-				sent += s.clientsOf(k, i)
+			end := s.Duration
+			if i >= l.reached { // of a run that was ended before its time
+				end = time.Duration(l.last)
 			}
-			if sent > 0 {
+			if sent := float64(w.sentTo[k]) + s.clientsOf(k, i, end); sent > 0 {
 				for to, n := range visits[k] {
 					t.expected[to] += sent * n
 				}
@@ -220,20 +220,20 @@ func (s *Scenario) sum(l *ledger, from, until time.Duration, visits [][]float64)
 	return t
 }
 
-// clientsOf returns how many requests clients would send to service k in interval i if none failed.
-func (s *Scenario) clientsOf(k, i int) (sent float64) {
+// clientsOf returns how many requests clients would send to service k in interval i, up to an end, if none failed.
+func (s *Scenario) clientsOf(k, i int, end time.Duration) (sent float64) {
 	from := time.Duration(i) * s.interval()
-	until := min(from+s.interval(), s.Duration)
+	until := min(from+s.interval(), end)
 	for n := range s.Traffic {
 		t := &s.Traffic[n]
 		if t.Clients == 0 || t.To != s.Services[k].Name {
 			continue
 		}
-		end := until
+		last := until
 		if t.Until > 0 {
-			end = min(end, t.Until)
+			last = min(last, t.Until)
 		}
-		if during := end - max(from, t.From); during > 0 {
+		if during := last - max(from, t.From); during > 0 {
 			sent += float64(t.Clients) * float64(during) / float64(t.Every)
 		}
 	}
