@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -42,8 +41,7 @@ type labels struct {
 	names []*label // with ids from ownLabel
 	own   *label
 
-	// code are the dependencies that code names. A map in it is never written.
-	code atomic.Pointer[map[string]*declared]
+	code sync.Map // string → *declared: the dependencies that code names
 }
 
 // declared is a name that may become a label.
@@ -56,31 +54,32 @@ type declared struct {
 // than a caller is.
 func declaredNames(c *profiles.Catalog) map[string]*declared {
 	names := make(map[string]*declared, len(c.Dependencies)+len(c.Services))
+	declare := func(name string) {
+		for _, slug := range spellings(name) {
+			if names[slug] == nil {
+				names[slug] = &declared{slug: slug}
+			}
+		}
+	}
 	for name := range c.Dependencies {
-		declare(names, name)
+		declare(name)
 	}
 	for name := range c.Services {
-		declare(names, name)
+		declare(name)
 	}
 	return names
 }
 
-func declare(names map[string]*declared, name string) {
-	for _, limit := range [...]int{otelprop.MaxOwner, otelprop.MaxCaller} {
-		if slug := otelprop.Slug(name, limit); names[slug] == nil {
-			names[slug] = &declared{slug: slug}
-		}
-	}
+// spellings are those of a name on the wire.
+func spellings(name string) [2]string {
+	return [...]string{otelprop.Slug(name, otelprop.MaxOwner), otelprop.Slug(name, otelprop.MaxCaller)}
 }
 
-// declare lets the name of a dependency that code names be a label. The SDK's lock is held.
+// declare lets the name of a dependency that code names be a label.
 func (l *labels) declare(name string) {
-	names := make(map[string]*declared)
-	if before := l.code.Load(); before != nil {
-		names = maps.Clone(*before)
+	for _, slug := range spellings(name) {
+		l.code.LoadOrStore(slug, &declared{slug: slug})
 	}
-	declare(names, name)
-	l.code.Store(&names)
 }
 
 // label returns the label for the dependency's own name, which may be one whatever the catalog lists.
@@ -111,8 +110,8 @@ func (s *SDK) label(slug string) *label {
 	}
 	name := s.generation.Load().names[slug]
 	if name == nil {
-		if code := s.labels.code.Load(); code != nil {
-			name = (*code)[slug]
+		if code, ok := s.labels.code.Load(slug); ok {
+			name = code.(*declared)
 		}
 	}
 	if name == nil {
