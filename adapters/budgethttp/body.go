@@ -86,7 +86,7 @@ const (
 // drain reads a discarded response to its end, within bounds, and closes it.
 func (a *attempt) drain(resp *http.Response) {
 	a.drained = true
-	if resp.Body == nil {
+	if resp.Body == nil || resp.Body == http.NoBody {
 		return
 	}
 	if resp.StatusCode != http.StatusSwitchingProtocols && resp.ContentLength <= drainBytes {
