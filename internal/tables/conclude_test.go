@@ -84,4 +84,9 @@ func TestReport_is_compared_with_the_record(t *testing.T) {
 			}
 		})
 	}
+	less := whole()
+	less.tables = less.tables[1:]
+	if got := less.differences(recorded); len(got) > 0 {
+		t.Errorf("a table that did not run has differences: %v; that it is missing is said once", got)
+	}
 }
