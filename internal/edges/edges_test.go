@@ -68,6 +68,19 @@ func TestEdges_classify_and_change(t *testing.T) {
 	assert.Zero(t, o.Look("other"))
 }
 
+// TestClassify_needs_evidence: 15 alike say nothing, 16 do; both bounds of the 95 % interval count.
+func TestClassify_needs_evidence(t *testing.T) {
+	for _, c := range []struct {
+		both, failed float64
+		want         Class
+	}{
+		{0, 0, Unknown}, {15, 15, Unknown}, {16, 16, FailClose}, {0, 15, Unknown}, {0, 16, FailOpen},
+		{80, 100, Unknown}, {90, 100, FailClose}, {20, 100, Unknown}, {10, 100, FailOpen}, {50, 100, Unknown},
+	} {
+		assert.Equal(t, c.want, classify(c.both, c.failed), "%v of %v", c.both, c.failed)
+	}
+}
+
 func TestEdges_exact_causes_teach(t *testing.T) {
 	o := New(0).Operation("GET /page")
 	for range 20 {

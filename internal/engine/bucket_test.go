@@ -299,3 +299,16 @@ func TestBudgetSpent(t *testing.T) {
 		})
 	}
 }
+
+// TestBucket_is_funded_by_what_the_profile_says: by every call as it begins, or by every success.
+func TestBucket_is_funded_by_what_the_profile_says(t *testing.T) {
+	for fund, want := range map[string][2]int64{"requests": {500, 500}, "successes": {0, 500}} {
+		r := newRig(t, "  funded: {extends: plain, budget: {ratio: 50%, burst: 10, fund: "+fund+"}}\n", "funded", 3, can)
+		level := &r.dep.Policy().bucket.level
+		level.Store(0)
+		r.begin(can)
+		assert.Equal(t, want[0], level.Load(), "%s, begun", fund)
+		r.fail(Result{Status: 200})
+		assert.Equal(t, want[1], level.Load(), "%s, succeeded", fund)
+	}
+}
