@@ -23,6 +23,9 @@ const (
 // errFindings ends a command whose findings are printed already.
 var errFindings = errors.New("findings")
 
+// errInterrupted ends a command that somebody interrupted: no help is needed.
+var errInterrupted = errors.New("interrupted: the result is what had happened by then")
+
 func run(args []string, stdout, stderr io.Writer) (exit int) {
 	root := rootCommand()
 	root.SetArgs(args)
@@ -34,6 +37,9 @@ func run(args []string, stdout, stderr io.Writer) (exit int) {
 		return exitOK
 	case errors.Is(err, errFindings):
 		return exitFindings
+	case errors.Is(err, errInterrupted):
+		fmt.Fprintln(stderr, err)
+		return exitUsage
 	}
 	fmt.Fprintf(stderr, "%v\nhelp: %s --help\n", err, at.CommandPath())
 	return exitUsage

@@ -107,7 +107,7 @@ read, or the run was interrupted.`,
 		case err != nil:
 			return err
 		case result.Partial:
-			return errors.New("storm run: interrupted: the result is what had happened by then")
+			return fmt.Errorf("storm run: %w", errInterrupted)
 		case !result.Pass():
 			return errFindings
 		}

@@ -208,6 +208,7 @@ variants: [{name: sdk}]
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	require.True(t, lines.Scan())
 	assert.Contains(t, lines.Text(), "interrupted")
+	assert.False(t, lines.Scan(), "nothing follows, no help either")
 	exit := (*exec.ExitError)(nil)
 	require.True(t, errors.As(cmd.Wait(), &exit))
 	assert.Equal(t, 2, exit.ExitCode())
