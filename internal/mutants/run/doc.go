@@ -1,7 +1,7 @@
 // Command run tries the repository's mutants: it breaks one guarded rule at a time in a copy of the repository and
 // demands that the test which guards the rule goes red.
 //
-//	go run ./internal/mutants/run [-dir folder] [-timeout 5m] [name ...]
+//	go run ./internal/mutants/run [-dir folder] [-timeout 2m] [name ...]
 //
 // A mutant is a unified diff internal/mutants/<folder>/<name>.patch against the top of the repository. Lines before the
 // diff say which rules it breaks, how, and which test must notice, as a package folder and the test's name:

@@ -15,7 +15,7 @@ import (
 func main() {
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	dir := flags.String("dir", ".", "top folder of the repository")
-	timeout := flags.Duration("timeout", 5*time.Minute, "time limit of one test; a mutant that hangs its test is killed")
+	timeout := flags.Duration("timeout", 2*time.Minute, "time limit of one test; a mutant that hangs its test is killed")
 	if err := flags.Parse(os.Args[1:]); errors.Is(err, flag.ErrHelp) {
 		return
 	} else if err != nil {
