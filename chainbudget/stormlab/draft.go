@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/chainbudget/chainbudget-go/profiles"
 )
@@ -20,7 +22,7 @@ import (
 // rune a dash; the same call in several lines adds up.
 //
 // Requests come in, 100 a second, wherever nobody calls. Work takes 5 ms, and the service that most paths lead to of those that
-// call nobody fails for a while: both are there to be replaced. name stands for the file in errors, which are as those of
+// call nobody has room for a third more than what comes, and takes five times as long for a while: all of that is there to be replaced. name stands for the file in errors, which are as those of
 // [Load]; a circle is one, because a request would never end.
 func Draft(edges io.Reader, name string) ([]byte, error) {
 	d := draft{index: make(map[string]int)}
@@ -135,9 +137,14 @@ func (d *draft) text(name string) []byte {
 		}
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Drafted from %q. Replace the times of work, the traffic and the fault by your own.\nversion: 1\nseed: 1\nduration: 30s\nservices:\n", name)
+	fmt.Fprintf(&b, "# Drafted from %q. Replace the times of work, the traffic and the fault by your own.\nversion: 1\nseed: 1\n%sservices:\n", name, draftTimes)
+	weakest := d.weakest()
 	for i, service := range d.names {
-		fmt.Fprintf(&b, "  - {name: %q, work: 5ms", service)
+		work := "work: 5ms"
+		if i == weakest {
+			work = weakSpot(draftRate * d.visits(callers, i))
+		}
+		fmt.Fprintf(&b, "  - {name: %q, %s", service, work)
 		for k, c := range d.calls[i] {
 			sep := ", "
 			if k == 0 {
@@ -153,12 +160,63 @@ func (d *draft) text(name string) []byte {
 	b.WriteString("traffic:\n")
 	for i, service := range d.names {
 		if callers[i] == 0 {
-			fmt.Fprintf(&b, "  - {to: %q, rate: 100}\n", service)
+			fmt.Fprintf(&b, "  - {to: %q, rate: %d}\n", service, draftRate)
 		}
 	}
-	fmt.Fprintf(&b, "faults:\n  - {kind: error, service: %q, from: 10s, until: 20s}\n", d.names[d.weakest()])
-	b.WriteString("variants:\n  - name: before\n    policy: {kind: naive, attempts: 3, base: 50ms, cap: 1s}\n  - name: after\n")
+	b.WriteString(draftStorm(strconv.Quote(d.names[weakest])))
 	return b.Bytes()
+}
+
+// What every draft has: room before, in and after the fault, and a fault whose storm outlives it.
+const (
+	draftTimes = "duration: 60s\n"
+	draftRate  = 100 // a second, at each entry
+)
+
+// draftStorm is the end of a draft: a while in which one service takes five times as long, two variants, and what the second one has
+// to keep.
+func draftStorm(service string) string {
+	return strings.ReplaceAll(`faults:
+  - {kind: slow, service: SERVICE, factor: 5, from: 20s, until: 30s}
+variants:
+  - name: before
+    policy: {kind: naive, attempts: 3, timeout: 1s, base: 50ms, cap: 1s}
+  - name: after
+expect:
+  - {variant: after, metric: load, service: SERVICE, from: 20s, until: 30s, max: 1.1}
+  - {variant: after, metric: success, from: 50s, min: 99%}
+`, "SERVICE", service)
+}
+
+// weakSpot is how a draft limits the service that its fault is about: three quarters of what it can serve come in, at
+// about 20 ms each, and it lets three seconds of them wait, longer than anybody waits for an answer.
+func weakSpot(arrivals float64) string {
+	const used, work, waits = .75, .02, 3
+	workers := max(1, math.Round(arrivals*work/used))
+	each := min(workers*used/arrivals, work*1.5)
+	return fmt.Sprintf("work: %v, workers: %.0f, queue: %.0f", time.Duration(each*1e5)*10*time.Microsecond, workers, max(1, arrivals/used*waits))
+}
+
+// visits is how many requests come to a service for each one at every entry.
+func (d *draft) visits(callers []int, at int) float64 {
+	var visits []float64
+	for range d.names { // each round carries them one call further
+		next := make([]float64, len(d.names))
+		for i := range d.names {
+			if callers[i] == 0 {
+				next[i] = 1
+			}
+		}
+		for i, calls := range d.calls {
+			for _, c := range calls {
+				if visits != nil {
+					next[c.to] += visits[i] * c.weight
+				}
+			}
+		}
+		visits = next
+	}
+	return max(visits[at], 1e-3)
 }
 
 // call writes one: a whole number of calls as times, a part of one as a share of the requests that need it, and the rest of a

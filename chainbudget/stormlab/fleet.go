@@ -19,25 +19,20 @@ const (
 // ten about 13 or more, four of ten call nobody, and no path has more than six calls. A request makes 20 calls on average at most, for
 // which all calls get one share.
 //
-// Requests come in, 200 a second, at the first layer. The service that most others call of those that call nobody fails for a while,
-// and two variants retry.
+// Requests come in, 200 a second, at the first layer. The service that most others call of those that call nobody has room for a third
+// more than what comes, and takes five times as long for a while; two variants retry.
 func DraftRandom(services int, seed uint64) ([]byte, error) {
 	if services < fleetLeast || services > fleetMost {
 		return nil, fmt.Errorf("stormlab: a fleet of %d services cannot be drawn: use %d to %d", services, fleetLeast, fleetMost)
 	}
 	f := drawFleet(services, seed)
 	remark := fmt.Sprintf(`# A fleet of %d services, drawn with the seed %d: about %.0f calls for each request, up to %d below the entry. Of the services that call nobody
-# the one that most others call is down for a while.
+# the one that most others call is slow for a while.
 # Source of depth and fan-out: the figures of Meta's traces of December 2022, facebookresearch/distributed_traces.
 `, services, seed, f.callsEach(), f.depth())
-	rest := fmt.Sprintf(`variants:
-  - name: before
-    policy: {kind: naive, attempts: 3, base: 50ms, cap: 1s}
-  - name: after
-expect:
-  - {variant: after, metric: load, service: %s, from: 10s, until: 20s, max: 1.1}
-`, f.weakest())
-	return f.text(remark, "duration: 30s\n", 200, "from: 10s, until: 20s", rest), nil
+	const rate = 200
+	weak := weakSpot(rate * f.visitsTo(f.weakest()))
+	return f.text(remark, draftTimes, rate, weak, draftStorm(f.weakest())), nil
 }
 
 // fleet is the services of a scenario in layers; requests come in at the first.
@@ -151,6 +146,15 @@ func (f *fleet) callsEach() (sum float64) {
 	return sum / float64(f.entries)
 }
 
+// visitsTo is how many of a request's calls go to one service on average, over the entries.
+func (f *fleet) visitsTo(name string) (sum float64) {
+	at := slices.IndexFunc(f.Services, func(s Service) bool { return s.Name == name })
+	for _, row := range f.visitsOf()[:f.entries] {
+		sum += row[at]
+	}
+	return sum / float64(f.entries)
+}
+
 // depth is how many calls the longest path has.
 func (f *fleet) depth() (deepest int) {
 	index := make(map[string]int, len(f.Services))
@@ -184,17 +188,21 @@ func (f *fleet) weakest() (name string) {
 	return name
 }
 
-// text writes the scenario. rate is that of all requests together.
-func (f *fleet) text(remark, times string, rate int, fault, rest string) []byte {
+// text writes the scenario. rate is that of all requests together, weak the limits of the weakest service, if it has any, and
+// rest what follows the traffic.
+func (f *fleet) text(remark, times string, rate int, weak, rest string) []byte {
 	var b bytes.Buffer
 	b.WriteString(remark + "version: 1\nseed: 1\n" + times + "services:\n")
 	for i := range f.Services {
 		s := &f.Services[i]
-		work := "{p50: 1ms, p99: 10ms}"
-		if i < f.entries {
-			work = "200us"
+		work := "work: {p50: 1ms, p99: 10ms}"
+		switch {
+		case i < f.entries:
+			work = "work: 200us"
+		case weak != "" && s.Name == f.weakest():
+			work = weak
 		}
-		fmt.Fprintf(&b, "  - {name: %s, work: %s", s.Name, work)
+		fmt.Fprintf(&b, "  - {name: %s, %s", s.Name, work)
 		if s.Parallel {
 			b.WriteString(", parallel: true")
 		}
@@ -215,7 +223,6 @@ func (f *fleet) text(remark, times string, rate int, fault, rest string) []byte 
 	for i := range f.entries {
 		fmt.Fprintf(&b, "  - {to: %s, rate: %d}\n", f.Services[i].Name, max(rate/f.entries, 1))
 	}
-	fmt.Fprintf(&b, "faults:\n  - {kind: error, service: %s, %s}\n", f.weakest(), fault)
 	b.WriteString(rest)
 	return b.Bytes()
 }

@@ -75,7 +75,9 @@ func TestFleet_of_the_library_is_drawn(t *testing.T) {
 # entry, and about 19 calls for each request. The leaf with the most callers is down for a while. With --duration 1000s it is a
 # million requests. It is the one that "storm draft --random --services 100 --seed 2" draws.
 # Source of depth and fan-out: the figures of Meta's traces of December 2022, facebookresearch/distributed_traces.
-`, "duration: 6s\ncells: 2\n", 1002, "from: 2s, until: 4s", `variants:
+`, "duration: 6s\ncells: 2\n", 1002, "", `faults:
+  - {kind: error, service: `+f.weakest()+`, from: 2s, until: 4s}
+variants:
   - name: chainbudget
 expect:
   - {metric: load, service: `+f.weakest()+`, max: 1.1}

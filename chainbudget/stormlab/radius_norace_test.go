@@ -41,8 +41,9 @@ profiles:
 					s.Faults[0].Service = leastNeeded(s)
 				}
 				for i := range s.Services {
-					s.Services[i].Parallel = tt.parallel
+					s.Services[i].Parallel, s.Services[i].Workers, s.Services[i].Queue = tt.parallel, 0, 0
 				}
+				s.Faults[0].Kind, s.Faults[0].Factor = FaultError, 0
 				s.Faults[0].From, s.Faults[0].Until, s.Expect, s.Duration = 500*time.Millisecond, 0, nil, 3*time.Second
 				s.Variants = []Variant{{Name: "naive", Policy: Policy{Kind: PolicyNaive, Attempts: 2}}, {Name: "sdk", Catalog: c, Policy: Policy{Profile: "lab"}}}
 				r, err := s.Run(context.Background(), nil)
