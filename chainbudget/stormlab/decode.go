@@ -116,6 +116,7 @@ func (r *reader) mapping(n *yaml.Node, path string, v reflect.Value) {
 	r.entries(n, path, func(k, value *yaml.Node, at string) {
 		field, ok := fields[k.Value]
 		if !ok {
+			r.strange[path] = true
 			r.report(k, at, "is not a known key", "known are "+strings.Join(known, ", "))
 			return
 		}

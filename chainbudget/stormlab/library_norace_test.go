@@ -3,6 +3,7 @@
 package stormlab_test
 
 import (
+	"fmt"
 	"io/fs"
 	"testing"
 
@@ -43,7 +44,11 @@ func keeps(t *testing.T, s *stormlab.Scenario) {
 	}
 	for _, v := range run(t, s).Verdicts {
 		if !v.OK {
-			t.Errorf("%s: %s of %q is %v", v.Variant, v.Metric, v.Service, v.Measured)
+			measured := "nothing"
+			if v.Measured != nil {
+				measured = fmt.Sprint(*v.Measured)
+			}
+			t.Errorf("%s: %s of %q is %s", v.Variant, v.Metric, v.Service, measured)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func Load(data []byte, name string) (*Scenario, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{name: name, data: data, places: make(map[string]*yaml.Node)}
+	r := &reader{name: name, data: data, places: make(map[string]*yaml.Node), strange: make(map[string]bool)}
 	file := struct {
 		Version  int
 		Scenario `lab:"inline"`
@@ -70,9 +70,7 @@ func Load(data []byte, name string) (*Scenario, error) {
 		s.Name = strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
 	}
 	for _, f := range s.check() {
-		if !r.spoilt(f.at) && (f.rests == "" || !r.spoilt(f.rests)) {
-			r.report(r.place(f.at, root), f.at, f.what, f.fix)
-		}
+		r.find(&f, root)
 	}
 	if err := r.err(); err != nil {
 		return nil, err
@@ -127,6 +125,7 @@ type reader struct {
 	data     []byte
 	places   map[string]*yaml.Node // of every value, by its path
 	bad      map[string]bool       // paths whose value was refused
+	strange  map[string]bool       // paths of mappings with unknown keys
 	problems []profiles.Problem
 	more     int
 }
@@ -166,6 +165,27 @@ func (r *reader) spoilt(path string) bool {
 		}
 	}
 	return false
+}
+
+// find reports a finding, unless it only follows from what is reported already.
+func (r *reader) find(f *finding, root *yaml.Node) {
+	if r.spoilt(f.at) || f.rests != "" && r.spoilt(f.rests) {
+		return
+	}
+	lacks, what := f.at, f.what
+	if f.lacks != "" {
+		lacks = f.lacks
+	}
+	if r.places[lacks] == nil {
+		if r.strange[lacks[:max(strings.LastIndexByte(lacks, '.'), 0)]] {
+			r.spoil(lacks) // the unknown key is reported, and is likely to be this one
+			return
+		}
+		if f.missing != "" {
+			what = f.missing
+		}
+	}
+	r.report(r.place(f.at, root), f.at, what, f.fix)
 }
 
 func within(path, whole string) bool {

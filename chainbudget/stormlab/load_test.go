@@ -104,7 +104,33 @@ func TestLoad_names_line_column_and_remedy(t *testing.T) {
 		{"itself", "{name: b}", "{name: b, calls: [b]}", "s.yaml:5:23: services[1].calls[0].to: a service calls itself; call another one"},
 		{"twice", "{name: b}", "{name: a}", `s.yaml:5:12: services[1].name: "a" is there already; give each service another name`},
 		{"twice_a_key", "{name: b}", "{name: b, name: c}", "s.yaml:5:15: services[1].name: is there already; keep one of them"},
-		{"missing", "{to: a, rate: 10}", "{to: a}", "s.yaml:7:5: traffic[0].rate: 0 is out of range; use requests a second, up to 1000000"},
+		{"missing", "{to: a, rate: 10}", "{to: a}", "s.yaml:7:5: traffic[0].rate: is missing; use requests a second, up to 1000000"},
+		{"zero", "rate: 10", "rate: 0", "s.yaml:7:19: traffic[0].rate: 0 is out of range; use requests a second, up to 1000000"},
+		{"no_services", "services:\n  - {name: a, calls: [b]}\n  - {name: b}\n", "", "s.yaml:1:1: services: there is none; describe at least one"},
+		{"services_misspelt", "services", "servics", "s.yaml:3:1: servics: is not a known key; known are "},
+		{"traffic_misspelt", "traffic", "trafic", "s.yaml:6:1: trafic: is not a known key; "},
+		{"name_misspelt", "{name: b}", "{nam: b}", "s.yaml:5:6: services[1].nam: is not a known key; "},
+		{"workers_misspelt", "{name: b}", "{name: b, wokers: 2, queue: 3}", "s.yaml:5:15: services[1].wokers: is not a known key; "},
+		{"clients_misspelt", "rate: 10", "client: 3, every: 1s", "s.yaml:7:13: traffic[0].client: is not a known key; "},
+		{"policy_misspelt", "{name: sdk}", "{name: x, policy: {knd: naive, attempts: 3}}", "s.yaml:9:24: variants[0].policy.knd: is not a known key; "},
+		{"slow_without_factor", "variants:", "faults: [{kind: slow, service: a}]\nvariants:", "s.yaml:8:10: faults[0].factor: is missing: slow needs a factor; say how many times as long it takes"},
+		{"fault_without_service", "variants:", "faults: [{kind: slow, factor: 2}]\nvariants:", "s.yaml:8:10: faults[0].service: is missing; name one of a, b"},
+		{"fault_after_the_end", "variants:", "faults: [{kind: crash, service: a, from: 10s, until: 20s}]\nvariants:",
+			"s.yaml:8:42: faults[0].from: 10s is not before the end of the traffic, 10s; use an earlier time, or a longer duration"},
+		{"traffic_after_the_end", "rate: 10", "rate: 10, from: 11s", "s.yaml:7:29: traffic[0].from: 11s is not before the end of the traffic, 10s; use an earlier time, or a longer duration"},
+		{"threshold_after_the_end", "variants:", "expect: [{metric: success, from: 60s, max: 20%}]\nvariants:",
+			"s.yaml:8:34: expect[0].from: 1m0s is not before the end of the traffic, 10s; use an earlier time, or a longer duration"},
+		{"threshold_within_an_interval", "variants:", "expect: [{metric: success, from: 1100ms, until: 1900ms, max: 20%}]\nvariants:",
+			"s.yaml:8:49: expect[0].until: no interval of the timeline begins from 1.1s until 1.9s; use multiples of the interval, 1s"},
+		{"threshold_within_the_last_interval", "variants:", "expect: [{metric: success, from: 9500ms, max: 20%}]\nvariants:",
+			"s.yaml:8:34: expect[0].from: no interval of the timeline begins from 9.5s until 10s; use multiples of the interval, 1s"},
+		{"more_than_all", "variants:", "expect: [{metric: success, max: 20}]\nvariants:",
+			"s.yaml:8:33: expect[0].max: 20 is more than all requests, 2000 %; success is a share: use 0 to 1, or 0% to 100%, such as 20%"},
+		{"min_above_max", "variants:", "expect: [{metric: retries, min: 3, max: 2}]\nvariants:", "s.yaml:8:33: expect[0].min: 3 is above max, 2; use a min up to max"},
+		{"below_zero", "variants:", "expect: [{metric: retries, max: -1}]\nvariants:", "s.yaml:8:33: expect[0].max: -1 is out of range; no metric is below 0: use 0 or more"},
+		{"load_without_service", "variants:", "expect: [{metric: load, max: 1}]\nvariants:", "s.yaml:8:10: expect[0].service: is missing: load needs a service; name one of a, b"},
+		{"metric_misspelt", "variants:", "expect: [{metric: lod, service: b, max: 1}]\nvariants:", `s.yaml:8:19: expect[0].metric: "lod" is no metric; `},
+		{"bound_misspelt", "variants:", "expect: [{metric: retries, mx: 1}]\nvariants:", "s.yaml:8:28: expect[0].mx: is not a known key; "},
 		{"no_version", "version: 1\n", "", `s.yaml:1:1: version: is missing; begin the file with "version: 1"`},
 		{"another_version", "version: 1", "version: 2", "s.yaml:1:10: version: 2 is not known here; write 1, or use a release that knows this version"},
 		{"policy", "{name: sdk}", "{name: x, policy: {kind: nice}}", `s.yaml:9:30: variants[0].policy.kind: "nice" is no policy; write one of none, naive, ratio, down_only, chain_stop, finagle, grpc, aws, or leave it out for the SDK`},
@@ -132,7 +158,7 @@ func TestLoad_names_line_column_and_remedy(t *testing.T) {
 			bad := new(profiles.CatalogError)
 			require.True(t, errors.As(err, &bad), "%v", err)
 			assert.Contains(t, err.Error()+"\n", tt.want)
-			if tt.name != "twice" && tt.name != "unknown_key" { // that name is then missing, too
+			if tt.name != "twice" { // that name is then missing, too
 				assert.Len(t, bad.Problems, 1, "%v", err)
 			}
 		})

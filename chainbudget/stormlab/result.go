@@ -83,14 +83,15 @@ type IntervalOutcome struct {
 	Arrivals []int64 `json:"arrivals"`
 }
 
-// Verdict is whether a variant kept to a threshold. Measured is 0, and the threshold of a latency missed, where nothing succeeded.
+// Verdict is whether a variant kept to a threshold. Measured is nil, and the threshold missed, where there was nothing to measure: no
+// request, or for a latency none that succeeded.
 type Verdict struct {
 	Variant  string   `json:"variant"`
 	Metric   Metric   `json:"metric"`
 	Service  string   `json:"service,omitempty"`
 	From     float64  `json:"from_s,omitempty"`  // of the threshold, in seconds
 	Until    float64  `json:"until_s,omitempty"` // 0 = the end
-	Measured float64  `json:"measured"`
+	Measured *float64 `json:"measured"`
 	Min      *float64 `json:"min,omitempty"`
 	Max      *float64 `json:"max,omitempty"`
 	OK       bool     `json:"ok"`
@@ -147,7 +148,7 @@ func (s *Scenario) visitsOf() [][]float64 {
 func (s *Scenario) outcome(name string, l *ledger, visits [][]float64) Outcome {
 	sum := s.sum(l, 0, 0, visits)
 	o := Outcome{
-		Name: name, Sent: sum.sent, Good: sum.good, Failed: sum.failed, Success: round(sum.success()), Denied: l.denied,
+		Name: name, Sent: sum.sent, Good: sum.good, Failed: sum.failed, Success: round(share(sum.good, sum.good+sum.failed)), Denied: l.denied,
 		Storms: sum.storms.count, Radius: sum.storms.most, MeanRadius: round(sum.storms.mean()), Farthest: sum.storms.farthest,
 		P50: milliseconds(sum.latency.percentile(.5)), P95: milliseconds(sum.latency.percentile(.95)), P99: milliseconds(sum.latency.percentile(.99)),
 		Services: []ServiceOutcome{}, Timeline: []IntervalOutcome{},
@@ -157,7 +158,7 @@ func (s *Scenario) outcome(name string, l *ledger, visits [][]float64) Outcome {
 		o.Attempts += c.attempts
 		o.Retries += c.retries
 		o.Services = append(o.Services, ServiceOutcome{
-			Name: s.Services[k].Name, Arrivals: c.arrivals, Load: round(sum.load(k)), Failed: c.failed, Rejected: c.rejected,
+			Name: s.Services[k].Name, Arrivals: c.arrivals, Load: round(per(float64(c.arrivals), sum.expected[k])), Failed: c.failed, Rejected: c.rejected,
 			Attempts: c.attempts, Retries: c.retries, P95: milliseconds(l.services[k].latency.percentile(.95)),
 		})
 	}
@@ -240,65 +241,12 @@ func (s *Scenario) clientsOf(k, i int, end time.Duration) (sent float64) {
 	return sent
 }
 
-func (t *sums) success() float64 { return share(t.good, t.good+t.failed) }
+func share(part, whole int64) float64 { return per(float64(part), float64(whole)) }
 
-func (t *sums) load(k int) float64 {
-	if t.expected[k] == 0 {
-		return 0
-	}
-	return float64(t.services[k].arrivals) / t.expected[k]
-}
-
-func share(part, whole int64) float64 {
+// per is 0 where there is no whole.
+func per(part, whole float64) float64 {
 	if whole == 0 {
 		return 0
 	}
-	return float64(part) / float64(whole)
-}
-
-func (m Metric) latency() bool { return m == MetricP50 || m == MetricP95 || m == MetricP99 }
-
-// verdict measures a threshold. One for a latency is missed where nothing succeeded.
-func (s *Scenario) verdict(e *Threshold, variant string, l *ledger, visits [][]float64) Verdict {
-	t := s.sum(l, e.From, e.Until, visits)
-	k := -1
-	for i := range s.Services {
-		if s.Services[i].Name == e.Service {
-			k = i
-		}
-	}
-	var v float64
-	switch e.Metric {
-	case MetricSuccess:
-		v = t.success()
-		if k >= 0 {
-			v = share(t.services[k].arrivals-t.services[k].failed, t.services[k].arrivals)
-		}
-	case MetricLoad:
-		v = t.load(k)
-	case MetricRetries:
-		var retries int64
-		for i := range t.services {
-			if k < 0 || k == i {
-				retries += t.services[i].retries
-			}
-		}
-		v = share(retries, t.sent)
-	case MetricRadius:
-		v = float64(t.storms.most)
-	case MetricMeanRadius:
-		v = t.storms.mean()
-	case MetricP50:
-		v = t.latency.percentile(.5).Seconds()
-	case MetricP95:
-		v = t.latency.percentile(.95).Seconds()
-	case MetricP99:
-		v = t.latency.percentile(.99).Seconds()
-	}
-	v = round(v)
-	measured := v > 0 || !e.Metric.latency() // where nothing succeeded, nothing was fast
-	return Verdict{
-		Variant: variant, Metric: e.Metric, Service: e.Service, From: e.From.Seconds(), Until: e.Until.Seconds(), Measured: v, Min: e.Min, Max: e.Max,
-		OK: measured && (e.Min == nil || v >= *e.Min) && (e.Max == nil || v <= *e.Max), Shows: e.Shows,
-	}
+	return part / whole
 }

@@ -90,11 +90,11 @@ type Traffic struct {
 	Even              bool
 	Clients           int
 	Every, RetryEvery time.Duration
-	// From and Until bound it; Until 0 = to the end.
+	// From, before the end, and Until bound it; Until 0, and past the end, = to the end.
 	From, Until time.Duration
 }
 
-// Fault is something that goes wrong from From to Until (0 = to the end).
+// Fault is something that goes wrong from From, before the end of the traffic, to Until; 0, and past the end, = to the end.
 type Fault struct {
 	Kind FaultKind
 	// Service is where it goes wrong. Caller, for cut only, is whose calls to it are cut; "" = everybody's.
@@ -193,9 +193,10 @@ type Threshold struct {
 	Metric Metric
 	// Service is whom it is about, for MetricLoad and the like; Variant which run, "" = each.
 	Service, Variant string
-	// From and Until are the intervals that count; Until 0 = all that follow.
+	// From and Until are the intervals that count, those that begin between; at least one does. Until 0 = all that follow. Where
+	// nothing in them can be measured, as without a request, the threshold is missed.
 	From, Until time.Duration
-	// Min and Max bound it, both included: shares as 0 to 1, loads as multiples, latencies in seconds. One of them is set.
+	// Min and Max bound it, both included: shares as 0 to 1, loads as multiples, latencies in seconds. One of them is set; Min is not above Max.
 	Min, Max *float64
 	// Shows says in words what a value within the bounds shows, up to 200 bytes in one line; reports put it on top. "" = nothing.
 	Shows string

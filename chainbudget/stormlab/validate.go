@@ -19,8 +19,9 @@ const (
 )
 
 // A finding is one thing wrong in a scenario: at names the value, as services[2].calls[0].to does.
-// It is of no use where what stands at rests cannot be read.
-type finding struct{ at, what, fix, rests string }
+// It is of no use where what stands at rests cannot be read. Where the value lacks is not there, which is at's own unless it says
+// another, missing is said in place of what; and nothing is, where a key beside it is unknown: that one is meant.
+type finding struct{ at, what, fix, rests, lacks, missing string }
 
 // findings collects them.
 type findings []finding
@@ -34,6 +35,22 @@ func (f *findings) need(ok bool, at, what, fix string) {
 	}
 }
 
+// given adds a finding unless ok, which says that the value is missing where it is not there.
+func (f *findings) given(ok bool, at, what, missing, fix string) {
+	if !ok {
+		*f = append(*f, finding{at: at, what: what, fix: fix, missing: missing})
+	}
+}
+
+// along adds a finding about what stands at one place, and lacks something of another, unless ok.
+func (f *findings) along(ok bool, at, lacks, what, fix string) {
+	if !ok {
+		*f = append(*f, finding{at: at, what: what, fix: fix, lacks: lacks})
+	}
+}
+
+const missing = "is missing"
+
 // Validate returns an error that lists everything wrong with s, or nil.
 func (s *Scenario) Validate() error {
 	var problems []error
@@ -44,7 +61,7 @@ func (s *Scenario) Validate() error {
 }
 
 func (s *Scenario) check() (f findings) {
-	f.need(s.Duration >= time.Millisecond && s.Duration <= maxDuration, "duration", fmt.Sprintf("%v is out of range", s.Duration), "use 1ms to 24h")
+	f.given(s.Duration >= time.Millisecond && s.Duration <= maxDuration, "duration", fmt.Sprintf("%v is out of range", s.Duration), missing, "use 1ms to 24h")
 	f.need(s.Interval >= 0 && (s.Duration <= 0 || s.Duration > maxDuration || s.Duration/s.interval() < maxIntervals), "interval",
 		fmt.Sprintf("%v is out of range", s.Interval), fmt.Sprintf("use one of which the duration has at most %d", maxIntervals))
 	f.need(s.Cells >= 0 && s.Cells <= maxCells, "cells", fmt.Sprintf("%d is out of range", s.Cells), fmt.Sprintf("use 1 to %d", maxCells))
@@ -60,10 +77,17 @@ func (s *Scenario) check() (f findings) {
 
 // known reports a name that no service has.
 func (f *findings) known(names []string, name, at string) bool {
+	return f.named(names, name, at, missing)
+}
+
+// named is known, with what is said where there is no name.
+func (f *findings) named(names []string, name, at, missing string) bool {
 	if slices.Contains(names, name) {
 		return true
 	}
-	*f = append(*f, finding{at: at, what: fmt.Sprintf("%.48q is no service", name), fix: "name one of " + listed(names), rests: "services"})
+	if len(names) > 0 { // else that is what is wrong
+		*f = append(*f, finding{at: at, what: fmt.Sprintf("%.48q is no service", name), fix: "name one of " + listed(names), rests: "services", missing: missing})
+	}
 	return false
 }
 
@@ -81,8 +105,8 @@ func (s *Scenario) checkServices(f *findings) (names []string) {
 	for i := range s.Services {
 		service := &s.Services[i]
 		at := fmt.Sprintf("services[%d]", i)
-		f.need(service.Name != "" && len(service.Name) <= 24 && strings.Trim(service.Name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == "", at+".name",
-			fmt.Sprintf("%.48q is no name of a service", service.Name), "use 1 to 24 of a-z, 0-9, - and _")
+		f.given(service.Name != "" && len(service.Name) <= 24 && strings.Trim(service.Name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == "", at+".name",
+			fmt.Sprintf("%.48q is no name of a service", service.Name), missing, "use 1 to 24 of a-z, 0-9, - and _")
 		f.need(!slices.Contains(names, service.Name), at+".name", fmt.Sprintf("%.48q is there already", service.Name), "give each service another name")
 		names = append(names, service.Name)
 	}
@@ -93,7 +117,7 @@ func (s *Scenario) checkServices(f *findings) (names []string) {
 		f.count(service.Workers, at+".workers")
 		f.count(service.Queue, at+".queue")
 		f.count(service.MaxInFlight, at+".max_in_flight")
-		f.need(service.Queue == 0 || service.Workers > 0, at+".queue", "nobody waits where there is no limit of workers", "set workers, or remove it")
+		f.along(service.Queue == 0 || service.Workers > 0, at+".queue", at+".workers", "nobody waits where there is no limit of workers", "set workers, or remove it")
 		f.share(service.Failure, at+".failure")
 		f.need(service.MeshRetries >= 0 && service.MeshRetries <= 10, at+".mesh_retries", fmt.Sprintf("%d is out of range", service.MeshRetries), "use 0 to 10")
 		for k := range service.Calls {
@@ -111,41 +135,61 @@ func (s *Scenario) checkServices(f *findings) (names []string) {
 
 // checkCycles reports services that call each other in a circle: a request would never end.
 func (s *Scenario) checkCycles(f *findings) {
+	index := make(map[string]int, len(s.Services))
+	for i := range s.Services {
+		index[s.Services[i].Name] = i
+	}
+	calls := make([][]int, len(s.Services))
+	for i := range s.Services {
+		for _, call := range s.Services[i].Calls {
+			to, known := index[call.To]
+			if !known { // which is said elsewhere, as it is of a service that calls itself
+				to = i
+			}
+			calls[i] = append(calls[i], to)
+		}
+	}
+	circles(calls, func(from, k int, circle []int) {
+		var names []string
+		for _, i := range circle {
+			names = append(names, s.Services[i].Name)
+		}
+		f.add(fmt.Sprintf("services[%d].calls[%d].to", from, k), inCircle(names), "remove one of them")
+	})
+}
+
+func inCircle(names []string) string {
+	return "the calls go in a circle: " + strings.Join(names, " -> ")
+}
+
+// circles finds calls that close a circle, by the numbers of services: call k of from leads back to where the circle begins. Calls to
+// oneself are none.
+func circles(calls [][]int, found func(from, k int, circle []int)) {
 	const (
 		unseen = iota
 		open
 		closed
 	)
-	state := make(map[string]int, len(s.Services))
-	index := make(map[string]int, len(s.Services))
-	for i := range s.Services {
-		index[s.Services[i].Name] = i
-	}
-	var path []string
+	state := make([]int, len(calls))
+	var path []int
 	var visit func(i int)
 	visit = func(i int) {
-		service := &s.Services[i]
-		state[service.Name] = open
-		path = append(path, service.Name)
-		for k := range service.Calls {
-			to := service.Calls[k].To
-			next, known := index[to]
-			if !known || to == service.Name {
-				continue
-			}
-			switch state[to] {
-			case unseen:
-				visit(next)
-			case open:
-				circle := append(slices.Clone(path[slices.Index(path, to):]), to)
-				f.add(fmt.Sprintf("services[%d].calls[%d].to", i, k), "the calls go in a circle: "+strings.Join(circle, " -> "), "remove one of them")
+		state[i] = open
+		path = append(path, i)
+		for k, to := range calls[i] {
+			switch {
+			case to == i:
+			case state[to] == unseen:
+				visit(to)
+			case state[to] == open:
+				found(i, k, append(slices.Clone(path[slices.Index(path, to):]), to))
 			}
 		}
 		path = path[:len(path)-1]
-		state[service.Name] = closed
+		state[i] = closed
 	}
-	for i := range s.Services {
-		if state[s.Services[i].Name] == unseen {
+	for i := range calls {
+		if state[i] == unseen {
 			visit(i)
 		}
 	}
@@ -157,16 +201,16 @@ func (s *Scenario) checkTraffic(f *findings, names []string) {
 		t := &s.Traffic[i]
 		at := fmt.Sprintf("traffic[%d]", i)
 		f.known(names, t.To, at+".to")
-		f.window(t.From, t.Until, at)
+		s.window(f, t.From, t.Until, at)
 		switch clients := t.Clients != 0 || t.Every != 0 || t.RetryEvery != 0; {
 		case clients && (t.Rate != 0 || t.Even):
 			f.add(at, "has a rate and clients", "keep one of them")
 		case clients:
-			f.need(t.Clients > 0 && t.Clients <= 1_000_000, at+".clients", fmt.Sprintf("%d is out of range", t.Clients), "use 1 to 1000000")
-			f.need(t.Every >= time.Millisecond, at+".every", fmt.Sprintf("%v is out of range", t.Every), "use at least 1ms")
+			f.given(t.Clients > 0 && t.Clients <= 1_000_000, at+".clients", fmt.Sprintf("%d is out of range", t.Clients), missing, "use 1 to 1000000")
+			f.given(t.Every >= time.Millisecond, at+".every", fmt.Sprintf("%v is out of range", t.Every), missing, "use at least 1ms")
 			f.need(t.RetryEvery == 0 || t.RetryEvery >= time.Millisecond, at+".retry_every", fmt.Sprintf("%v is out of range", t.RetryEvery), "use at least 1ms")
 		default:
-			f.need(t.Rate > 0 && t.Rate <= 1e6, at+".rate", fmt.Sprintf("%v is out of range", t.Rate), "use requests a second, up to 1000000")
+			f.given(t.Rate > 0 && t.Rate <= 1e6, at+".rate", fmt.Sprintf("%v is out of range", t.Rate), missing, "use requests a second, up to 1000000")
 		}
 	}
 }
@@ -175,23 +219,23 @@ func (s *Scenario) checkFaults(f *findings, names []string) {
 	for i := range s.Faults {
 		fault := &s.Faults[i]
 		at := fmt.Sprintf("faults[%d]", i)
-		f.need(slices.Contains(faultKinds, fault.Kind), at+".kind", fmt.Sprintf("%.48q is no fault", fault.Kind), "write one of "+listed(words(faultKinds)))
+		f.given(slices.Contains(faultKinds, fault.Kind), at+".kind", fmt.Sprintf("%.48q is no fault", fault.Kind), missing, "write one of "+listed(words(faultKinds)))
 		f.known(names, fault.Service, at+".service")
-		f.window(fault.From, fault.Until, at)
+		s.window(f, fault.From, fault.Until, at)
 		f.share(fault.Share, at+".share")
 		if fault.Kind == FaultNoSDK || fault.Kind == FaultNoBaggage {
 			f.need(fault.Share == 0 || fault.Share == 1, at+".share", "a service runs the SDK for all requests or for none", "remove it")
 		}
 		if fault.Caller != "" {
 			f.known(names, fault.Caller, at+".caller")
-			f.need(fault.Kind == FaultCut, at+".caller", "only a cut is between two services", "remove it")
+			f.along(fault.Kind == FaultCut, at+".caller", at+".kind", "only a cut is between two services", "remove it")
 		}
-		f.need(fault.Status == 0 || fault.Kind == FaultError && fault.Status >= 400 && fault.Status <= 599, at+".status",
+		f.along(fault.Status == 0 || fault.Kind == FaultError && fault.Status >= 400 && fault.Status <= 599, at+".status", at+".kind",
 			fmt.Sprintf("%d is out of range", fault.Status), "use 400 to 599, with kind error")
 		if fault.Kind == FaultSlow {
-			f.need(fault.Factor > 0 && fault.Factor <= 1e6, at+".factor", fmt.Sprintf("%v is out of range", fault.Factor), "say how many times as long it takes")
+			f.given(fault.Factor > 0 && fault.Factor <= 1e6, at+".factor", fmt.Sprintf("%v is out of range", fault.Factor), "is missing: slow needs a factor", "say how many times as long it takes")
 		} else {
-			f.need(fault.Factor == 0, at+".factor", "only slow has a factor", "remove it")
+			f.along(fault.Factor == 0, at+".factor", at+".kind", "only slow has a factor", "remove it")
 		}
 	}
 }
@@ -202,7 +246,7 @@ func (s *Scenario) checkVariants(f *findings, names []string) {
 	for i := range s.Variants {
 		v := &s.Variants[i]
 		at := fmt.Sprintf("variants[%d]", i)
-		f.need(v.Name != "", at+".name", "is empty", "name it")
+		f.given(v.Name != "", at+".name", "is empty", missing, "name it")
 		f.need(!slices.Contains(seen, v.Name), at+".name", fmt.Sprintf("%.48q is there already", v.Name), "give each variant another name")
 		seen = append(seen, v.Name)
 		v.check(f, &v.Policy, at+".policy")
@@ -234,7 +278,7 @@ func (v *Variant) check(f *findings, p *Policy, at string) {
 		if ok {
 			f.need(!profile.Hedge.Enabled(), at+".profile", fmt.Sprintf("%.48q hedges, which the lab does not do", p.Profile), "use a profile without hedge")
 		}
-		f.need(p.Attempts == 0 && p.Timeout == 0 && p.Base == 0 && p.Cap == 0 && !p.Fixed && p.Budget == 0 && p.Ratio == 0 && p.Burst == 0, at,
+		f.along(p.Attempts == 0 && p.Timeout == 0 && p.Base == 0 && p.Cap == 0 && !p.Fixed && p.Budget == 0 && p.Ratio == 0 && p.Burst == 0, at, at+".kind",
 			"has settings of another policy", "write the SDK's settings into the catalog")
 		return
 	}
@@ -250,32 +294,6 @@ func (v *Variant) check(f *findings, p *Policy, at string) {
 	f.need(p.Kind != PolicyRatio || p.Ratio > 0, at+".ratio", "is missing", "say what share of the calls may be retried")
 }
 
-func (s *Scenario) checkExpect(f *findings, names []string) {
-	for i := range s.Expect {
-		e := &s.Expect[i]
-		at := fmt.Sprintf("expect[%d]", i)
-		f.need(slices.Contains(metrics, e.Metric), at+".metric", fmt.Sprintf("%.48q is no metric", e.Metric), "write one of "+listed(words(metrics)))
-		switch e.Metric {
-		case MetricLoad:
-			f.known(names, e.Service, at+".service")
-		case MetricSuccess, MetricRetries:
-			if e.Service != "" {
-				f.known(names, e.Service, at+".service")
-			}
-		default:
-			f.need(e.Service == "", at+".service", "this metric is the whole fleet's", "remove it")
-		}
-		if e.Variant != "" {
-			f.need(slices.ContainsFunc(s.Variants, func(v Variant) bool { return v.Name == e.Variant }), at+".variant",
-				fmt.Sprintf("%.48q is no variant", e.Variant), "name one of the variants, or leave it out for each")
-		}
-		f.window(e.From, e.Until, at)
-		f.need(e.Min != nil || e.Max != nil, at, "has no bound", "set min, max or both")
-		f.need(len(e.Shows) <= maxShows && strings.IndexFunc(e.Shows, unprintable) < 0, at+".shows", "is no line of text",
-			fmt.Sprintf("write up to %d bytes, without line breaks", maxShows))
-	}
-}
-
 func (f *findings) count(n int, at string) {
 	f.need(n >= 0 && n <= 1_000_000, at, fmt.Sprintf("%d is out of range", n), "use 0 to 1000000")
 }
@@ -284,9 +302,13 @@ func (f *findings) share(v float64, at string) {
 	f.need(v >= 0 && v <= 1, at, fmt.Sprintf("%v is out of range", v), "use 0 to 1, or 0% to 100%")
 }
 
-func (f *findings) window(from, until time.Duration, at string) {
+// window checks from when until when something is; an until that is past the end of the traffic is the end.
+func (s *Scenario) window(f *findings, from, until time.Duration, at string) {
 	f.need(from >= 0, at+".from", fmt.Sprintf("%v is out of range", from), "use a time from the beginning")
 	f.need(until == 0 || until > from, at+".until", fmt.Sprintf("%v is not after %v", until, from), "let it end after it begins, or leave it out")
+	if s.Duration > 0 && from >= s.Duration {
+		*f = append(*f, finding{at: at + ".from", what: fmt.Sprintf("%v is not before the end of the traffic, %v", from, s.Duration), fix: "use an earlier time, or a longer duration", rests: "duration"})
+	}
 }
 
 func (l Latency) check(f *findings, at string) {

@@ -82,11 +82,14 @@ read, or the run was interrupted.`,
 		if c.Flags().Changed("seed") {
 			scenario.Seed = seed
 		}
-		if c.Flags().Changed("duration") {
-			scenario.Duration = duration
-		}
 		if err := replaceCatalogs(c, scenario, catalogs); err != nil {
 			return err
+		}
+		if c.Flags().Changed("duration") {
+			scenario.Duration = duration
+			if err := scenario.Validate(); err != nil {
+				return fmt.Errorf("storm run: the scenario does not fit --duration %v: %s", duration, onOneLine(err))
+			}
 		}
 		result, err := runScenario(c, scenario)
 		if err != nil {
@@ -157,9 +160,14 @@ func replaceCatalogs(c *cobra.Command, s *stormlab.Scenario, paths []string) err
 	}
 	s.Expect = kept
 	if err := s.Validate(); err != nil { // the same catalog twice, or one with a profile that the lab does not run
-		return fmt.Errorf("storm run: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return fmt.Errorf("storm run: %s", onOneLine(err))
 	}
 	return nil
+}
+
+// onOneLine is what is wrong with a scenario that was right until a flag changed it.
+func onOneLine(err error) string {
+	return strings.NewReplacer("\nstormlab: ", "; ", "\n", "; ").Replace(strings.TrimPrefix(err.Error(), "stormlab: "))
 }
 
 // pinsAny reports whether a catalog says anything about one of a scenario's services.

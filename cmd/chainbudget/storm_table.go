@@ -42,7 +42,14 @@ func writeResult(w io.Writer, s *stormlab.Scenario, r *stormlab.Result) error {
 var variantColumns = []string{"requests", "success", "retries/request", "radius", "p50", "p95", "p99"}
 
 func variantCells(v *stormlab.Outcome) []string {
-	return []string{strconv.FormatInt(v.Sent, 10), percent(v.Success), number(perRequest(v.Retries, v.Sent)), radius(v), latency(v.P50), latency(v.P95), latency(v.P99)}
+	success, retries := "–", "–"
+	if v.Good+v.Failed > 0 {
+		success = percent(v.Success)
+	}
+	if v.Sent > 0 {
+		retries = number(float64(v.Retries) / float64(v.Sent))
+	}
+	return []string{strconv.FormatInt(v.Sent, 10), success, retries, radius(v), latency(v.P50), latency(v.P95), latency(v.P99)}
 }
 
 // radius is how many hops retried because of one failure, on average and at most.
@@ -166,7 +173,10 @@ func writeVerdicts(b *strings.Builder, r *stormlab.Result) {
 // verdictOf puts a verdict into words.
 func verdictOf(v stormlab.Verdict) verdict {
 	show := shown(v.Metric)
-	line := verdict{OK: v.OK, Variant: v.Variant, What: string(v.Metric), Measured: show(v.Measured), Shows: v.Shows}
+	line := verdict{OK: v.OK, Variant: v.Variant, What: string(v.Metric), Measured: "no value", Shows: v.Shows}
+	if v.Measured != nil {
+		line.Measured = show(*v.Measured)
+	}
 	if v.Service != "" {
 		line.What += " of " + v.Service
 	}
@@ -197,13 +207,6 @@ func shown(m stormlab.Metric) func(float64) string {
 		return number
 	}
 	return func(seconds float64) string { return latency(seconds * 1000) }
-}
-
-func perRequest(n, requests int64) float64 {
-	if requests == 0 {
-		return 0
-	}
-	return float64(n) / float64(requests)
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }

@@ -38,8 +38,16 @@ func TestStormRun(t *testing.T) {
 		"strict.yaml":      ledgerDown + "  - {metric: success, min: 99%}\n",
 		"shows.yaml":       ledgerDown + "  - {metric: load, service: ledger, variant: before, min: 4, shows: \"four <attempts>\"}\n  - {metric: success, variant: after, min: 1, shows: all is well}\n",
 		"times.yaml":       ledgerDown + "  - {metric: success, variant: after, from: 1s, max: 1%}\n  - {metric: load, service: ledger, variant: before, from: 500ms, until: 1.5s, min: 4}\nfaults:\n  - {kind: cut, service: ledger, caller: shop, share: 0.01%, from: 1s}\n",
-		"bad.yaml":         "version: 1\nduration: 2\n",
-		"old.yaml":         "version: 1\n", "new.yaml": "version: 1\ndependencies: {ledger: {profile: read-heavy}}\noverrides: {retries: disabled}\n",
+		"nothing.yaml": strings.Replace(ledgerDown[:strings.Index(ledgerDown, "expect:")], "even: true}", "even: true, until: 1s}", 1) + `expect:
+  - {metric: success, from: 1s, max: 20%}
+  - {metric: load, service: ledger, from: 1s, max: 20}
+  - {metric: retries, from: 1s, max: 20}
+  - {metric: radius, from: 1s, max: 20}
+  - {metric: mean_radius, from: 1s, max: 20}
+  - {metric: p95, from: 1s, max: 20s}
+`,
+		"bad.yaml": "version: 1\nduration: 2\n",
+		"old.yaml": "version: 1\n", "new.yaml": "version: 1\ndependencies: {ledger: {profile: read-heavy}}\noverrides: {retries: disabled}\n",
 	})
 	t.Run("table", func(t *testing.T) {
 		r := command(t, dir, "storm", "run", "ledger-down.yaml")
@@ -87,6 +95,26 @@ func TestStormRun(t *testing.T) {
 		assert.Contains(t, r.stdout, "\nok  before  load of ledger from 500ms until 1.5s  4.000, at least 4.000\n")
 		assert.Contains(t, text(t, dir, "times.html"), "<td>load of ledger from 500ms until 1.5s</td>")
 		assert.Contains(t, text(t, dir, "times.html"), "Fault: cut at ledger for shop, 0.01 % of requests, from 1s to the end.")
+	})
+	t.Run("a_threshold_on_nothing_is_missed", func(t *testing.T) {
+		r := command(t, dir, "storm", "run", "nothing.yaml", "--report", "nothing.html")
+		assert.Equal(t, 1, r.exit, r)
+		assert.Equal(t, 6*2, strings.Count(r.stdout, "no value, at most "), r.stdout)
+		assert.NotRegexp(t, `\nok `, r.stdout)
+		assert.Equal(t, 6*2, strings.Count(text(t, dir, "nothing.html"), "<td>no value</td>"))
+		r = command(t, dir, "storm", "run", "nothing.yaml", "--format", "json")
+		assert.Equal(t, 6*2, strings.Count(r.stdout, `"measured": null`), r.stdout)
+		var result stormlab.Result
+		require.NoError(t, json.Unmarshal([]byte(r.stdout), &result))
+		assert.False(t, result.Pass())
+	})
+	t.Run("a_shorter_duration_leaves_no_threshold_behind", func(t *testing.T) {
+		r := command(t, dir, "storm", "run", "times.yaml", "--duration", "1s")
+		assert.Equal(t, 2, r.exit, r)
+		assert.Empty(t, r.stdout)
+		assert.Contains(t, r.stderr, "storm run: the scenario does not fit --duration 1s: faults[0].from: 1s is not before the end of the traffic, 1s; ")
+		assert.Contains(t, r.stderr, "; expect[2].from: 1s is not before the end of the traffic, 1s; ")
+		assert.NotContains(t, r.stderr, "running", "it is said before anything runs")
 	})
 	t.Run("problems_have_place_and_remedy", func(t *testing.T) {
 		r := command(t, dir, "storm", "run", "bad.yaml")
