@@ -26,17 +26,22 @@ type cell struct {
 	network  Latency
 	services []*service
 	ledger   *ledger
+	counted  *ledger // what the run has come to: ledger, but for an overrun
+	underWay int     // requests from outside and calls
+	most     int     // that may be
+	crowd    *crowd  // nil = there were never more
 	crew     *crew
 	running  sync.WaitGroup // what comes from outside
 }
 
 // newCell builds the fleet. It is called in the bubble.
-func newCell(s *Scenario, v *Variant, number int, stop *atomic.Bool, progress *atomic.Int64) *cell {
-	c := &cell{clock: newClock(), scenario: s, variant: v, number: number, stop: stop, progress: progress, network: s.Network}
+func newCell(s *Scenario, v *Variant, number, most int, stop *atomic.Bool, progress *atomic.Int64) *cell {
+	c := &cell{clock: newClock(), scenario: s, variant: v, number: number, most: most, stop: stop, progress: progress, network: s.Network}
 	if c.network == (Latency{}) {
 		c.network = Latency{Min: 200 * time.Microsecond, Max: 400 * time.Microsecond}
 	}
 	c.ledger, c.crew = newLedger(s), &crew{clock: c.clock}
+	c.counted = c.ledger
 	index := make(map[string]*service, len(s.Services))
 	for i := range s.Services {
 		made := c.newService(&s.Services[i], i)
@@ -86,7 +91,9 @@ func (c *cell) run() {
 	c.running.Wait()
 	synctest.Wait() // whoever has just ended is idle now
 	c.crew.dismiss()
-	c.ledger.close(c.services)
+	if c.crowd == nil {
+		c.counted.close(c.services)
+	}
 }
 
 func (c *cell) cells() int { return max(c.scenario.Cells, 1) }
@@ -97,7 +104,7 @@ func (c *cell) watch() {
 	interval := int64(c.scenario.interval())
 	for i := range c.scenario.intervals() {
 		c.sleepUntil(min(int64(i+1)*interval, int64(c.scenario.Duration)))
-		if c.stop.Load() {
+		if c.ended() {
 			return
 		}
 		c.ledger.look(i, c.services)
@@ -125,7 +132,7 @@ func (a *arrivals) next(n uint64) {
 	} else {
 		a.at -= a.gap * math.Log(1-a.source.share(n, drawWork))
 	}
-	if a.at >= a.until || c.stop.Load() {
+	if a.at >= a.until || c.ended() {
 		return
 	}
 	at := c.reserve(int64(a.at), 0)
@@ -150,7 +157,7 @@ func (c *cell) clients(t *Traffic, to *service, source stream, until int64) {
 			defer c.running.Done()
 			c.wait(at)
 			source, wish := source.of(uint64(i), drawNeed), uint64(0) // what has failed it asks for again
-			for !c.stop.Load() {
+			for !c.ended() {
 				began, every := c.now(), t.Every
 				if c.request(to, source.of(wish, drawNeed), false) {
 					wish++
@@ -172,6 +179,8 @@ func (c *cell) clients(t *Traffic, to *service, source stream, until int64) {
 func (c *cell) request(to *service, need stream, expected bool) bool {
 	began := c.now()
 	c.ledger.sent(to, began, expected)
+	c.enter(to)
+	defer c.leave(to)
 	n := to.outside
 	to.outside++
 	if to.unreachable(began, "", to.source, n) != "" { // whoever asked has no answer, and is not there any more

@@ -52,6 +52,7 @@ type draft struct {
 type draftCall struct {
 	to     int
 	weight float64
+	line   int // the first that names it
 }
 
 func (d *draft) service(name string) int {
@@ -105,12 +106,29 @@ func (d *draft) read(edges io.Reader, name string) error {
 		weight := 1.0
 		if len(fields) == 3 {
 			_, column := lines.FieldPos(2)
-			if weight, err = strconv.ParseFloat(strings.TrimSpace(fields[2]), 64); err != nil || !(weight > 0 && weight <= 1000) {
-				wrong(line, column, fmt.Sprintf("%.48q is no number of calls", fields[2]), "write a number above 0, up to 1000")
+			if weight, err = strconv.ParseFloat(strings.TrimSpace(fields[2]), 64); err != nil || !(weight > 0 && weight <= maxTimes) {
+				wrong(line, column, fmt.Sprintf("%.48q is no number of calls", fields[2]), fmt.Sprintf("write a number above 0, up to %d", maxTimes))
 				continue
 			}
 		}
-		d.add(d.service(strings.TrimSpace(fields[0])), d.service(strings.TrimSpace(fields[1])), weight)
+		known := len(d.names)
+		from, to := d.service(strings.TrimSpace(fields[0])), d.service(strings.TrimSpace(fields[1]))
+		for _, service := range d.names[known:] {
+			if len(service) > maxName {
+				wrong(line, 1, fmt.Sprintf("%.48q is too long for the name of a service", service), fmt.Sprintf("use 1 to %d of a-z, 0-9, - and _", maxName))
+			}
+		}
+		if from == to {
+			wrong(line, 1, fmt.Sprintf("%.48q calls itself", d.names[from]), "remove the line, or give one of the two another name")
+			continue
+		}
+		if sum := d.add(from, draftCall{to, weight, line}); sum > maxTimes {
+			wrong(line, 1, fmt.Sprintf("%v calls of %.48q for each request at %.48q, with the lines above", sum, d.names[to], d.names[from]), fmt.Sprintf("use up to %d together", maxTimes))
+		}
+	}
+	d.circles(wrong)
+	if len(d.names) > maxServices {
+		wrong(1, 1, fmt.Sprintf("there are %d services", len(d.names)), fmt.Sprintf("leave out some: use at most %d", maxServices))
 	}
 	if len(d.names) == 0 && len(r.problems) == 0 {
 		wrong(1, 1, "there is no call", "write one line for each: caller,callee")
@@ -118,14 +136,33 @@ func (d *draft) read(edges io.Reader, name string) error {
 	return r.err()
 }
 
-func (d *draft) add(from, to int, weight float64) {
-	for i := range d.calls[from] {
-		if d.calls[from][i].to == to {
-			d.calls[from][i].weight += weight
-			return
+// circles reports each call that closes one, at the line that names it.
+func (d *draft) circles(wrong func(line, column int, what, fix string)) {
+	calls := make([][]int, len(d.calls))
+	for i := range d.calls {
+		for _, c := range d.calls[i] {
+			calls[i] = append(calls[i], c.to)
 		}
 	}
-	d.calls[from] = append(d.calls[from], draftCall{to, weight})
+	circles(calls, func(from, k int, circle []int) {
+		var names []string
+		for _, i := range circle {
+			names = append(names, d.names[i])
+		}
+		wrong(d.calls[from][k].line, 1, inCircle(names), "remove one of them")
+	})
+}
+
+// add returns how many calls of the kind there are now.
+func (d *draft) add(from int, call draftCall) float64 {
+	for i := range d.calls[from] {
+		if c := &d.calls[from][i]; c.to == call.to {
+			c.weight += call.weight
+			return c.weight
+		}
+	}
+	d.calls[from] = append(d.calls[from], call)
+	return call.weight
 }
 
 // text writes the scenario.

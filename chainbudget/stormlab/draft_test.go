@@ -1,6 +1,7 @@
 package stormlab_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/chainbudget/chainbudget-go/chainbudget/stormlab"
+	"github.com/chainbudget/chainbudget-go/profiles"
 )
 
 const edges = `caller,callee,calls
@@ -49,11 +51,12 @@ func TestDraft_names_what_is_wrong(t *testing.T) {
 		"no_name":    {"a,b\n,c\n", "e.csv:2:1: is no call; "},
 		"no_number":  {"a,b,many\n", `e.csv:1:5: "many" is no number of calls; write a number above 0, up to 1000`},
 		"not_finite": {"a,b,NaN\n", `"NaN" is no number of calls`},
-		"circle":     {"a,b\nb,c\nc,b\n", "the calls go in a circle: b -> c -> b; remove one of them"},
-		"itself":     {"a,a\n", "a service calls itself"},
+		"circle":     {"a,b\nb,c\nc,b\n", "e.csv:3:1: the calls go in a circle: b -> c -> b; remove one of them"},
+		"itself":     {"a,a\n", "e.csv:1:1: \"a\" calls itself; remove the line, or give one of the two another name"},
 		"empty":      {"", "e.csv:1:1: there is no call; write one line for each: caller,callee"},
 		"quotes":     {"a,\"b\n", "e.csv:"},
-		"long_name":  {"a," + strings.Repeat("b", 30) + "\n", "is no name of a service; use 1 to 24 of a-z"},
+		"long_name":  {"a," + strings.Repeat("b", 30) + "\n", "e.csv:1:1: \"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\" is too long for the name of a service; use 1 to 24 of a-z"},
+		"many_calls": {"a,b,600\na,c\na,b,600\n", `e.csv:3:1: 1200 calls of "b" for each request at "a", with the lines above; use up to 1000 together`},
 		"large":      {strings.Repeat("a,b\n", 300_000), "e.csv:1:1: the file is larger than 1048576 bytes; shorten it"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,6 +65,19 @@ func TestDraft_names_what_is_wrong(t *testing.T) {
 			assert.Contains(t, err.Error(), tt.want)
 		})
 	}
+}
+
+// All lines that are wrong are named at once, and nothing that nobody wrote.
+func TestDraft_names_all_lines(t *testing.T) {
+	_, err := stormlab.Draft(strings.NewReader("a,b\nb,a\nc,d\nd,d\nd,e,no\ne,c\nd,e\nD,d\n"), "e.csv")
+	bad := new(profiles.CatalogError)
+	require.True(t, errors.As(err, &bad), "%v", err)
+	var lines []int
+	for _, p := range bad.Problems {
+		lines = append(lines, p.Line)
+	}
+	assert.Equal(t, []int{2, 4, 5, 6, 8}, lines, "%v", err)
+	assert.NotContains(t, err.Error(), "write it as")
 }
 
 // Drafting is bounded and never panics, and what it makes always loads.

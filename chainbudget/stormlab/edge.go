@@ -55,6 +55,9 @@ func (c *cell) newEdge(caller, to *service, place int) *edge {
 // call makes one call for the request that v is, and returns why the request fails with it. need tells it from the request's other
 // calls.
 func (e *edge) call(ctx context.Context, v *visit, lane int, need stream) error {
+	if e.cell.crowd != nil {
+		return errCrowd
+	}
 	f := &frame{Context: ctx, lane: lane, need: need}
 	err := e.attempts(f, v)
 	if err == nil || e.Optional {
@@ -144,6 +147,9 @@ func (e *edge) send(ctx context.Context, f *frame, from *visit, header http.Head
 	}()
 	e.sends++
 	f.attempts++
+	if c.crowd != nil {
+		return nil, errCrowd
+	}
 	c.ledger.attempt(e, now, f.attempts > 1)
 	end := min(from.giveUp, attemptEnd(ctx, c, now))
 	arrives := now + c.network.draw(e.source.share(n, drawNetwork)) + e.source.blur(n, drawNetwork+1<<8)

@@ -11,7 +11,9 @@ type Result struct {
 	Name string `json:"name"`
 	Seed uint64 `json:"seed"`
 	// Partial says that the run was ended before its time: what is here is what had happened by then.
-	Partial  bool      `json:"partial"`
+	Partial bool `json:"partial"`
+	// Ended is why, where the scenario itself is the reason: more was under way than the lab holds.
+	Ended    string    `json:"ended,omitempty"`
 	Variants []Outcome `json:"variants"`
 	// Verdicts has one entry for each threshold and variant that it is about.
 	Verdicts []Verdict `json:"verdicts"`

@@ -2,6 +2,7 @@ package stormlab
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,9 +14,15 @@ import (
 // as its events take to compute.
 //
 // When ctx ends, no further requests come; the result of what had happened by then is returned, marked as partial.
+// So it is when more than 200,000 requests and calls are under way at once; the error says so then, and with it comes that result. It
+// is as repeatable as any other.
 // progress, if not nil, is told several times a second, on a goroutine of Run's, what share of the whole is done. The error
 // is that of [Scenario.Validate]. Run must not be called in a bubble of testing/synctest.
 func (s *Scenario) Run(ctx context.Context, progress func(share float64)) (*Result, error) {
+	return s.run(ctx, progress, maxUnderWay)
+}
+
+func (s *Scenario) run(ctx context.Context, progress func(share float64), most int) (*Result, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -33,12 +40,16 @@ func (s *Scenario) Run(ctx context.Context, progress func(share float64)) (*Resu
 			break
 		}
 		v := &s.Variants[i]
-		counted := s.runVariant(v, &stop, &done)
+		counted, over := s.runVariant(v, most, &stop, &done)
 		r.Variants = append(r.Variants, s.outcome(v.Name, counted, visits))
 		for k := range s.Expect {
 			if e := &s.Expect[k]; e.Variant == "" || e.Variant == v.Name {
 				r.Verdicts = append(r.Verdicts, s.verdict(e, v.Name, counted, visits))
 			}
+		}
+		if over != nil {
+			r.Partial, r.Ended = true, over.text(v.Name, max(s.Cells, 1))
+			return r, errors.New("stormlab: " + r.Ended)
 		}
 	}
 	r.Partial = stop.Load()
@@ -70,18 +81,19 @@ func every(interval time.Duration, f func()) (end func()) {
 	}
 }
 
-// runVariant runs all cells, side by side, and returns what they counted together.
-func (s *Scenario) runVariant(v *Variant, stop *atomic.Bool, done *atomic.Int64) *ledger {
+// runVariant runs all cells, side by side, and returns what they counted together, and the earliest overrun of a cell.
+func (s *Scenario) runVariant(v *Variant, most int, stop *atomic.Bool, done *atomic.Int64) (*ledger, *crowd) {
 	ledgers := make([]*ledger, max(s.Cells, 1))
+	crowds := make([]*crowd, len(ledgers))
 	var cells sync.WaitGroup
 	for i := range ledgers {
 		cells.Add(1)
 		go func() {
 			defer cells.Done()
 			bubble(func() {
-				c := newCell(s, v, i, stop, done)
+				c := newCell(s, v, i, most/len(ledgers), stop, done)
 				c.run()
-				ledgers[i] = c.ledger
+				ledgers[i], crowds[i] = c.counted, c.crowd
 			})
 		}()
 	}
@@ -89,7 +101,14 @@ func (s *Scenario) runVariant(v *Variant, stop *atomic.Bool, done *atomic.Int64)
 	for _, l := range ledgers[1:] {
 		ledgers[0].merge(l)
 	}
-	return ledgers[0]
+	// Cells know nothing of each other, an overrun neither: when one learned of it would be the machine's choice.
+	var over *crowd
+	for _, o := range crowds {
+		if o != nil && (over == nil || o.at < over.at) {
+			over = o
+		}
+	}
+	return ledgers[0], over
 }
 
 // bubble runs f in virtual time, and returns when all goroutines that f started have ended. A test's bubble is the only one

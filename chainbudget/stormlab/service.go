@@ -28,6 +28,8 @@ type service struct {
 	visits   uint64
 	outside  uint64 // requests from there
 	inside   int
+	underWay int // requests and calls to it, on their way too
+	calling  int // requests that wait for its calls
 	template http.Request
 
 	entry, inner http.Handler // where chains begin, and where they go on
@@ -140,12 +142,20 @@ const hangs = time.Minute
 
 // calls makes the calls that the service needs for the request that v is.
 func (s *service) calls(ctx context.Context, v *visit) error {
+	if len(s.edges) == 0 {
+		return nil
+	}
+	s.calling++
+	defer func() { s.calling-- }()
 	if s.Parallel {
 		return s.callsAtOnce(ctx, v)
 	}
 	for k, e := range s.edges {
 		for n := range s.times(k, v) {
-			if err := e.call(ctx, v, v.lane, v.needOf(k, n)); err != nil {
+			s.cell.enter(e.to)
+			err := e.call(ctx, v, v.lane, v.needOf(k, n))
+			s.cell.leave(e.to)
+			if err != nil {
 				return err
 			}
 		}
@@ -171,12 +181,17 @@ func (s *service) callsAtOnce(ctx context.Context, v *visit) error {
 	order := 0
 	for k, e := range s.edges {
 		for n := range s.times(k, v) {
+			if s.cell.enter(e.to); s.cell.crowd != nil {
+				s.cell.leave(e.to)
+				break
+			}
 			*v.lanes++
 			lane, place, need := *v.lanes, order, v.needOf(k, n)
 			order++
 			calls.Add(1)
 			s.cell.crew.start(s.cell.reserve(0, 0), func() {
 				defer calls.Done()
+				defer s.cell.leave(e.to)
 				if err := e.call(ctx, v, lane, need); err != nil && place < at {
 					failed, at = err, place
 				}
@@ -184,6 +199,9 @@ func (s *service) callsAtOnce(ctx context.Context, v *visit) error {
 		}
 	}
 	calls.Wait()
+	if s.cell.crowd != nil {
+		return errCrowd
+	}
 	return failed
 }
 

@@ -16,6 +16,8 @@ const (
 	maxCells     = 64
 	maxDuration  = 24 * time.Hour
 	maxShows     = 200 // bytes
+	maxName      = 24  // of a service, in bytes
+	maxTimes     = 1000
 )
 
 // A finding is one thing wrong in a scenario: at names the value, as services[2].calls[0].to does.
@@ -105,8 +107,8 @@ func (s *Scenario) checkServices(f *findings) (names []string) {
 	for i := range s.Services {
 		service := &s.Services[i]
 		at := fmt.Sprintf("services[%d]", i)
-		f.given(service.Name != "" && len(service.Name) <= 24 && strings.Trim(service.Name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == "", at+".name",
-			fmt.Sprintf("%.48q is no name of a service", service.Name), missing, "use 1 to 24 of a-z, 0-9, - and _")
+		f.given(service.Name != "" && len(service.Name) <= maxName && strings.Trim(service.Name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == "", at+".name",
+			fmt.Sprintf("%.48q is no name of a service", service.Name), missing, fmt.Sprintf("use 1 to %d of a-z, 0-9, - and _", maxName))
 		f.need(!slices.Contains(names, service.Name), at+".name", fmt.Sprintf("%.48q is there already", service.Name), "give each service another name")
 		names = append(names, service.Name)
 	}
@@ -126,7 +128,7 @@ func (s *Scenario) checkServices(f *findings) (names []string) {
 			if f.known(names, call.To, at+".to") {
 				f.need(call.To != service.Name, at+".to", "a service calls itself", "call another one")
 			}
-			f.need(call.Times >= 0 && call.Times <= 1000, at+".times", fmt.Sprintf("%d is out of range", call.Times), "use 1 to 1000")
+			f.need(call.Times >= 0 && call.Times <= maxTimes, at+".times", fmt.Sprintf("%d is out of range", call.Times), fmt.Sprintf("use 1 to %d", maxTimes))
 			f.share(call.Share, at+".share")
 		}
 	}

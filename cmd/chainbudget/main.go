@@ -23,8 +23,8 @@ const (
 // errFindings ends a command whose findings are printed already.
 var errFindings = errors.New("findings")
 
-// errInterrupted ends a command that somebody interrupted: no help is needed.
-var errInterrupted = errors.New("interrupted: the result is what had happened by then")
+// errPartial ends a command that was ended before its time: no help is needed.
+var errPartial = errors.New("the result is what had happened by then")
 
 func run(args []string, stdout, stderr io.Writer) (exit int) {
 	root := rootCommand()
@@ -37,7 +37,7 @@ func run(args []string, stdout, stderr io.Writer) (exit int) {
 		return exitOK
 	case errors.Is(err, errFindings):
 		return exitFindings
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, errPartial):
 		fmt.Fprintln(stderr, err)
 		return exitUsage
 	}

@@ -51,10 +51,11 @@ same seed gives the same numbers on every machine.
 With --catalog the scenario's variants are replaced by the SDK on each of the catalogs named. Thresholds that name one of the
 scenario's own variants are left out then.
 
-An interrupt ends the run; what had happened by then is printed.
+An interrupt ends the run; what had happened by then is printed. So it is when more than 200,000 requests and calls are under way at
+once, which no fleet is meant to have: that says where they wait.
 
 Exit status: 0 if every threshold of the scenario is kept; 1 if one is missed, or the scenario has problems; 2 if it cannot be
-read, or the run was interrupted.`,
+read, or the run ended before its time.`,
 		Example: `  chainbudget storm run metastable
   chainbudget storm run ledger-down.yaml --catalog main/retry-catalog.yaml --catalog retry-catalog.yaml
   chainbudget storm run grab-and-go --report storm.html
@@ -75,6 +76,9 @@ read, or the run was interrupted.`,
 	c.Flags().StringVar(&page, "report", "", "write a report with plots into this file, as HTML that needs no network")
 	format := addFormat(c, "how the result is printed", "text", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := writable(page); err != nil {
+			return fmt.Errorf("storm run: the report cannot be written: %w", err)
+		}
 		scenario, err := loadScenario(c, args[0])
 		if err != nil {
 			return err
@@ -82,7 +86,8 @@ read, or the run was interrupted.`,
 		if c.Flags().Changed("seed") {
 			scenario.Seed = seed
 		}
-		if err := replaceCatalogs(c, scenario, catalogs); err != nil {
+		leftOut, err := replaceCatalogs(c, scenario, catalogs)
+		if err != nil {
 			return err
 		}
 		if c.Flags().Changed("duration") {
@@ -92,17 +97,18 @@ read, or the run was interrupted.`,
 			}
 		}
 		result, err := runScenario(c, scenario)
-		if err != nil {
+		if result == nil {
 			return err
 		}
+		outcome := &outcome{result, leftOut}
 		if page != "" {
-			if err := writeReport(page, scenario, result); err != nil {
+			if err := writeReport(page, scenario, outcome); err != nil {
 				return err
 			}
 		}
 		out := c.OutOrStdout()
 		if format.value == "json" {
-			err = writeJSON(out, result)
+			err = writeJSON(out, outcome)
 		} else {
 			err = writeResult(out, scenario, result)
 		}
@@ -110,7 +116,7 @@ read, or the run was interrupted.`,
 		case err != nil:
 			return err
 		case result.Partial:
-			return fmt.Errorf("storm run: %w", errInterrupted)
+			return fmt.Errorf("storm run: %s: %w", ended(result), errPartial)
 		case !result.Pass():
 			return errFindings
 		}
@@ -119,14 +125,41 @@ read, or the run was interrupted.`,
 	return c
 }
 
+// outcome is a result with what the command has changed.
+type outcome struct {
+	*stormlab.Result
+	// LeftOut is how many thresholds name variants that are not there, because of --catalog.
+	LeftOut int `json:"thresholds_left_out,omitempty"`
+}
+
+// leftOut says so.
+func (o *outcome) leftOut() string {
+	if o.LeftOut == 0 {
+		return ""
+	}
+	verb := "they name"
+	if o.LeftOut == 1 {
+		verb = "it names"
+	}
+	return fmt.Sprintf("%s left out: %s variants of the scenario", count(o.LeftOut, "threshold", "thresholds"), verb)
+}
+
+// ended is why a result is partial.
+func ended(r *stormlab.Result) string {
+	if r.Ended != "" {
+		return r.Ended
+	}
+	return "interrupted"
+}
+
 // loadScenario prints the problems of a scenario that has any, which ends the command.
 func loadScenario(c *cobra.Command, path string) (*stormlab.Scenario, error) {
 	scenario, err := stormlab.LoadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if text, name := librarian(path); text != nil {
 			scenario, err = stormlab.Load(text, name)
-		} else if !strings.ContainsAny(path, "./\\") {
-			return nil, fmt.Errorf("%w; scenarios of the library are %s", err, strings.Join(libraryNames(), ", "))
+		} else {
+			return nil, fmt.Errorf("storm run: there is no file %.256q, and no scenario of the library has that name; \"chainbudget storm list\" lists those that it has", path)
 		}
 	}
 	if bad := (*profiles.CatalogError)(nil); errors.As(err, &bad) {
@@ -137,15 +170,16 @@ func loadScenario(c *cobra.Command, path string) (*stormlab.Scenario, error) {
 }
 
 // replaceCatalogs makes one variant of each catalog, named by what tells their paths apart.
-func replaceCatalogs(c *cobra.Command, s *stormlab.Scenario, paths []string) error {
+// It returns how many thresholds went with the variants that they name.
+func replaceCatalogs(c *cobra.Command, s *stormlab.Scenario, paths []string) (leftOut int, err error) {
 	if len(paths) == 0 {
-		return nil
+		return 0, nil
 	}
 	s.Variants = nil
 	for _, path := range paths {
 		catalog, err := load(c, path)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if !pinsAny(catalog, s) {
 			fmt.Fprintf(c.ErrOrStderr(), "warning: %s pins a profile for none of the services of %s: all of them run on read-heavy\n", path, s.Name)
@@ -158,11 +192,14 @@ func replaceCatalogs(c *cobra.Command, s *stormlab.Scenario, paths []string) err
 			kept = append(kept, e)
 		}
 	}
-	s.Expect = kept
-	if err := s.Validate(); err != nil { // the same catalog twice, or one with a profile that the lab does not run
-		return fmt.Errorf("storm run: %s", onOneLine(err))
+	leftOut, s.Expect = len(s.Expect)-len(kept), kept
+	if leftOut > 0 {
+		fmt.Fprintln(c.ErrOrStderr(), (&outcome{LeftOut: leftOut}).leftOut())
 	}
-	return nil
+	if err := s.Validate(); err != nil { // the same catalog twice, or one with a profile that the lab does not run
+		return 0, fmt.Errorf("storm run: %s", onOneLine(err))
+	}
+	return leftOut, nil
 }
 
 // onOneLine is what is wrong with a scenario that was right until a flag changed it.
@@ -184,10 +221,10 @@ func runScenario(c *cobra.Command, s *stormlab.Scenario) (*stormlab.Result, erro
 	defer stop()
 	// What lives is small and what dies is much: collecting less often saves a quarter of the time, for some hundred megabytes.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	requests, calls := s.Expected()
+	fmt.Fprintf(c.ErrOrStderr(), "%s: running %s, %v of traffic each: about %s, and %s if nothing fails\n", s.Name, count(len(s.Variants), "variant", "variants"), s.Duration,
+		count(int(requests+.5), "request", "requests"), count(int(calls+.5), "call", "calls"))
 	progress, end := newProgress(c.ErrOrStderr(), s.Name)
 	defer end()
-	if progress == nil {
-		fmt.Fprintf(c.ErrOrStderr(), "%s: running %s, %v of traffic each\n", s.Name, count(len(s.Variants), "variant", "variants"), s.Duration)
-	}
 	return s.Run(ctx, progress)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -36,15 +37,27 @@ func librarian(name string) (text []byte, file string) {
 	return text, file
 }
 
-// completeScenario completes to files and to names of the library.
+// completeScenario completes to names of the library, to files that may be scenarios, and to folders, in which there may be some.
 func completeScenario(begun string) (names []string, d cobra.ShellCompDirective) {
 	for _, name := range libraryNames() {
 		if strings.HasPrefix(name, begun) {
 			names = append(names, name)
 		}
 	}
-	files, _ := filepath.Glob(begun + "*") // the error is a pattern that matches nothing
-	return append(names, files...), cobra.ShellCompDirectiveDefault
+	d = cobra.ShellCompDirectiveNoFileComp
+	found, _ := filepath.Glob(begun + "*") // the error is a pattern that matches nothing
+	for _, path := range found {
+		info, err := os.Stat(path)
+		switch ext := filepath.Ext(path); {
+		case err != nil:
+		case info.IsDir():
+			names = append(names, path+string(filepath.Separator))
+			d |= cobra.ShellCompDirectiveNoSpace // the name goes on
+		case ext == ".yaml" || ext == ".yml":
+			names = append(names, path)
+		}
+	}
+	return names, d
 }
 
 func stormListCommand() *cobra.Command {
@@ -119,13 +132,14 @@ func stormDraftCommand() *cobra.Command {
 		Use:   "draft EDGES | draft --random",
 		Short: "Draft a scenario from a list of who calls whom, or at random",
 		Long: `Reads EDGES, a file of lines "caller,callee" or "caller,callee,calls", where calls is how many a request at the caller makes on
-average, and prints a scenario to be edited: a service with 5 ms of work for each name, traffic wherever nobody calls, and a
+average, from standard input where EDGES is -, and prints a scenario to be edited: a service with 5 ms of work for each name, traffic wherever nobody calls, and a
 fault of the service that most paths lead to.
 
 With --random the fleet is drawn, with the depth and fan-out that are published of Meta's, and 20 calls for each request at most. Each seed
 draws another one.`,
 		Example: `  chainbudget storm draft edges.csv > ours.yaml
   chainbudget storm run ours.yaml
+  ./edges-of-our-traces.sh | chainbudget storm draft - > ours.yaml
 
   chainbudget storm draft --random --services 50 --seed 7 > drawn.yaml
   chainbudget storm run drawn.yaml --report drawn.html`,
@@ -141,7 +155,7 @@ draws another one.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			text, err := drafted(random, services, seed, args)
+			text, err := drafted(c.InOrStdin(), random, services, seed, args)
 			if bad := (*profiles.CatalogError)(nil); errors.As(err, &bad) {
 				fmt.Fprintf(c.ErrOrStderr(), "%v\n", bad)
 				return errFindings
@@ -158,13 +172,16 @@ draws another one.`,
 	return c
 }
 
-func drafted(random bool, services int, seed uint64, args []string) ([]byte, error) {
+func drafted(stdin io.Reader, random bool, services int, seed uint64, args []string) ([]byte, error) {
 	if random {
 		return stormlab.DraftRandom(services, seed)
 	}
+	if args[0] == "-" {
+		return stormlab.Draft(stdin, "stdin")
+	}
 	file, err := os.Open(args[0])
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("storm draft: the list of calls cannot be read: %w; name a file of lines caller,callee, or - for standard input", err)
 	}
 	defer file.Close()
 	return stormlab.Draft(file, args[0])

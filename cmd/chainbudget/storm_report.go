@@ -24,7 +24,8 @@ var reportPage = template.Must(template.New("report").Parse(reportText))
 type report struct {
 	Name, Duration string
 	Seed           uint64
-	Partial        bool
+	Ended          string // why the result is partial
+	LeftOut        string
 	Shown          []remark // in words
 	Columns        []string // of the table of variants
 	Variants       []row
@@ -78,8 +79,25 @@ const (
 	plotHeight = 140
 )
 
+// writable reports why a report could not be written, before anything runs for it. What is no file, such as a pipe, is not tried.
+func writable(path string) error {
+	info, err := os.Stat(path)
+	if path == "" || err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil
+	}
+	file, opened := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	if opened != nil {
+		return opened
+	}
+	file.Close()
+	if err != nil { // it was not there, and the run may come to nothing
+		return os.Remove(path)
+	}
+	return nil
+}
+
 // writeReport writes the page into a file.
-func writeReport(path string, s *stormlab.Scenario, r *stormlab.Result) (err error) {
+func writeReport(path string, s *stormlab.Scenario, o *outcome) (err error) {
 	file, err := os.Create(path)
 	if err != nil {
 		return err
@@ -89,11 +107,15 @@ func writeReport(path string, s *stormlab.Scenario, r *stormlab.Result) (err err
 			err = closed
 		}
 	}()
-	return renderReport(file, s, r)
+	return renderReport(file, s, o)
 }
 
-func renderReport(w io.Writer, s *stormlab.Scenario, r *stormlab.Result) error {
-	p := report{Name: r.Name, Duration: s.Duration.String(), Seed: r.Seed, Partial: r.Partial, Columns: variantColumns}
+func renderReport(w io.Writer, s *stormlab.Scenario, o *outcome) error {
+	r := o.Result
+	p := report{Name: r.Name, Duration: s.Duration.String(), Seed: r.Seed, LeftOut: o.leftOut(), Columns: variantColumns}
+	if r.Partial {
+		p.Ended = ended(r)
+	}
 	for i := range r.Variants {
 		p.Variants = append(p.Variants, row{r.Variants[i].Name, i, variantCells(&r.Variants[i])})
 	}

@@ -22,7 +22,7 @@ func writeResult(w io.Writer, s *stormlab.Scenario, r *stormlab.Result) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %v of traffic, seed %d", r.Name, s.Duration, r.Seed)
 	if r.Partial {
-		b.WriteString(", interrupted")
+		b.WriteString(", ended early: " + ended(r))
 	}
 	b.WriteString("\n\n")
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -58,7 +59,7 @@ func TestStormRun(t *testing.T) {
 		assert.Regexp(t, `\nrefused in after: (\w+ \d+, )*breaker_open \d+`, r.stdout)
 		assert.NotContains(t, r.stdout, "refused in before", "it has no gates")
 		assert.Contains(t, r.stdout, "\nok  before  load of ledger  4.000, at least 4.000, at most 4.000\n")
-		assert.Equal(t, "ledger-down: running 2 variants, 2s of traffic each\n", r.stderr)
+		assert.Equal(t, "ledger-down: running 2 variants, 2s of traffic each: about 100 requests, and 100 calls if nothing fails\n", r.stderr)
 	})
 	t.Run("json_is_the_same_in_another_process", func(t *testing.T) {
 		r := command(t, dir, "storm", "run", "ledger-down.yaml", "--format", "json")
@@ -134,6 +135,14 @@ func TestStormRun(t *testing.T) {
 		assert.Zero(t, result.Variants[1].Retries, "its switch")
 		assert.Empty(t, result.Verdicts, "they name variants that are not there")
 		assert.Equal(t, 1, strings.Count(r.stderr, "pins a profile for none of the services"), r.stderr)
+		assert.Contains(t, r.stderr, "\n2 thresholds left out: they name variants of the scenario\n")
+		assert.Contains(t, r.stdout, `"thresholds_left_out": 2`)
+		r = command(t, dir, "storm", "run", "strict.yaml", "--catalog", "old.yaml", "--report", "left.html")
+		assert.Equal(t, 1, r.exit)
+		assert.Contains(t, text(t, dir, "left.html"), "<p>2 thresholds left out: they name variants of the scenario.</p>")
+		r = command(t, dir, "storm", "run", "ledger-down.yaml", "--report", "left.html", "--format", "json")
+		assert.NotContains(t, r.stdout+r.stderr+text(t, dir, "left.html"), "left out", "nothing is")
+		assert.NotContains(t, r.stdout, "left_out")
 	})
 	t.Run("library", func(t *testing.T) {
 		assert.Regexp(t, `\nuber-chain +The published chain of seven services`, command(t, dir, "storm", "list").stdout)
@@ -144,7 +153,10 @@ func TestStormRun(t *testing.T) {
 		assert.Equal(t, 2, command(t, dir, "storm", "show", "nope").exit)
 		r := command(t, dir, "storm", "run", "nope")
 		assert.Equal(t, 2, r.exit)
-		assert.Contains(t, r.stderr, "scenarios of the library are aws-quota, ")
+		assert.Contains(t, r.stderr, `storm run: there is no file "nope", and no scenario of the library has that name; "chainbudget storm list" lists those that it has`)
+		r = command(t, dir, "storm", "run", "no/file.yaml")
+		assert.Equal(t, 2, r.exit)
+		assert.Contains(t, r.stderr, `there is no file "no/file.yaml", and no scenario of the library has that name; "chainbudget storm list" `)
 		assert.Equal(t, 0, command(t, dir, "storm", "run", "fetchers").exit)
 	})
 	t.Run("draft", func(t *testing.T) {
@@ -157,7 +169,23 @@ func TestStormRun(t *testing.T) {
 		bad := command(t, dir, "storm", "draft", "bad.csv")
 		assert.Equal(t, 1, bad.exit)
 		assert.Contains(t, bad.stderr, "bad.csv:1:1: is no call; ")
-		assert.Equal(t, 2, command(t, dir, "storm", "draft", "none.csv").exit)
+		none := command(t, dir, "storm", "draft", "none.csv")
+		assert.Equal(t, 2, none.exit)
+		assert.Contains(t, none.stderr, "storm draft: the list of calls cannot be read: open none.csv: ")
+	})
+	t.Run("draft_of_standard_input", func(t *testing.T) {
+		cmd := exec.CommandContext(t.Context(), binary, "storm", "draft", "-")
+		cmd.Stdin = strings.NewReader("shop,cart\n")
+		drafted, err := cmd.Output()
+		require.NoError(t, err)
+		s, err := stormlab.Load(drafted, "ours.yaml")
+		require.NoError(t, err)
+		assert.Len(t, s.Services, 2)
+		cmd = exec.CommandContext(t.Context(), binary, "storm", "draft", "-")
+		cmd.Stdin = strings.NewReader("shop,shop\n")
+		said, err := cmd.CombinedOutput()
+		assert.Error(t, err)
+		assert.Contains(t, string(said), "stdin:1:1: \"shop\" calls itself")
 	})
 	t.Run("draft_at_random", func(t *testing.T) {
 		r := command(t, dir, "storm", "draft", "--random", "--services", "20", "--seed", "4")
@@ -191,7 +219,17 @@ func TestStormRun(t *testing.T) {
 		assert.NotContains(t, page, "NaN")
 		assert.NotContains(t, page, "http", "it needs no network")
 		assert.NotContains(t, page, "interrupted")
-		assert.Equal(t, 2, command(t, dir, "storm", "run", "ledger-down.yaml", "--report", "no/such/folder.html").exit)
+		for _, path := range []string{"no/such/folder.html", "."} {
+			r = command(t, dir, "storm", "run", "ledger-down.yaml", "--report", path)
+			assert.Equal(t, 2, r.exit)
+			assert.Empty(t, r.stdout)
+			assert.Contains(t, r.stderr, "storm run: the report cannot be written: open ")
+			assert.NotContains(t, r.stderr, "running", "it is found before the run")
+		}
+		assert.Equal(t, 1, command(t, dir, "storm", "run", "bad.yaml", "--report", "new.html").exit)
+		assert.NoFileExists(t, filepath.Join(dir, "new.html"), "nothing was run")
+		assert.Equal(t, 1, command(t, dir, "storm", "run", "bad.yaml", "--report", "storm.html").exit)
+		assert.Equal(t, page, text(t, dir, "storm.html"), "a report of before stays")
 	})
 	t.Run("help_has_examples", func(t *testing.T) {
 		for _, of := range []string{"", "run", "list", "show", "draft"} {
@@ -204,12 +242,44 @@ func TestStormRun(t *testing.T) {
 		}
 		assert.Contains(t, command(t, dir, "__complete", "storm", "run", "me").stdout, "metastable\n")
 		assert.Contains(t, command(t, dir, "__complete", "storm", "run", "le").stdout, "ledger-down.yaml\n", "files, too")
+		files := folder(t, map[string]string{"a.yaml": "", "b.yml": "", "c.csv": "", "README.md": "", "sub/d.yaml": ""})
+		offered := command(t, files, "__complete", "storm", "run", "").stdout
+		for _, name := range []string{"a.yaml\n", "b.yml\n", "sub/\n", "metastable\n"} {
+			assert.Contains(t, offered, name)
+		}
+		assert.NotContains(t, offered, "c.csv")
+		assert.NotContains(t, offered, "README.md")
+		assert.Contains(t, command(t, files, "__complete", "storm", "run", "sub/").stdout, "sub/d.yaml\n:4\n", "and the shell adds no files of its own")
 		assert.Contains(t, command(t, dir, "__complete", "storm", "show", "").stdout, "uber-chain\n")
 		assert.Contains(t, command(t, dir, "__complete", "storm", "run", "x", "--format", "").stdout, "json\n")
 	})
 	t.Run("no_flag_of_tests", func(t *testing.T) {
 		assert.NotContains(t, command(t, dir, "storm", "run", "--help").stdout, "test.")
 	})
+}
+
+// A slip in a rate ends the run soon, with what had happened by then: not after ten minutes, with all memory taken.
+func TestStormRun_too_much_under_way(t *testing.T) {
+	dir := folder(t, map[string]string{"slip.yaml": `version: 1
+duration: 65s
+services: [{name: shop, work: 1h}]
+traffic: [{to: shop, rate: 1000000}]
+variants: [{name: none, policy: {kind: none}}, {name: sdk}]
+expect: [{metric: load, service: shop, max: 2}]
+`})
+	r := command(t, dir, "storm", "run", "slip.yaml", "--report", "slip.html")
+	const why = `variant "none": more than 200000 requests and calls were under way at once after 200ms of traffic, 200001 of them waiting at "shop": lower the rate, let its queue hold fewer, or give its callers a timeout`
+	assert.Equal(t, 2, r.exit, r)
+	assert.Equal(t, "slip: running 2 variants, 1m5s of traffic each: about 65000000 requests, and 0 calls if nothing fails\nstorm run: "+why+": the result is what had happened by then\n", r.stderr)
+	assert.Contains(t, r.stdout, "slip: 1m5s of traffic, seed 0, ended early: "+why+"\n")
+	assert.Regexp(t, `\nnone +200001 +– +0\.000 `, r.stdout, "none of them has ended")
+	assert.Contains(t, text(t, dir, "slip.html"), "<strong>The run ended early: variant &#34;none&#34;: more than 200000 requests and calls ")
+	r = command(t, dir, "storm", "run", "slip.yaml", "--format", "json")
+	assert.Equal(t, 2, r.exit)
+	var result stormlab.Result
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &result))
+	assert.Equal(t, why, result.Ended)
+	assert.True(t, result.Partial)
 }
 
 // An interrupt ends the run, and what had happened by then is printed.
@@ -245,5 +315,5 @@ variants: [{name: sdk}]
 	assert.True(t, result.Partial)
 	require.Len(t, result.Variants, 1)
 	assert.Less(t, len(result.Variants[0].Timeline), 24*60, "it ends where the run did")
-	assert.Contains(t, text(t, dir, "partial.html"), "<strong>The run was interrupted: this is what had happened by then.</strong>")
+	assert.Contains(t, text(t, dir, "partial.html"), "<strong>The run ended early: interrupted. This is what had happened by then.</strong>")
 }
