@@ -61,6 +61,9 @@ const (
 	events
 )
 
+// narrow are the events that depend on which of two things on the wire comes first.
+var narrow = [events]bool{sawLate: true, sawWait: true, sawHedge: true}
+
 var eventNames = [events]string{"lost", "late", "duplicated return", "hang", "panic", "wait for a lease", "retry", "cancellation", "hedge"}
 
 func newLedger(t *tree) *ledger {

@@ -69,8 +69,13 @@ func (c *census) demand(t *testing.T, trees int, calls float64) {
 		t.Errorf("%d calls in a tree and a depth of %d, want at most %d and exactly %d", c.most, c.depth, maxCalls, maxDepth)
 	}
 	for e, n := range c.saw {
-		// How often depends on the machine where connections are real: of a few hundred trees one is enough.
-		if want := max(1, c.trees/1000*10); n < want {
+		// How often depends on the machine where connections are real: of a few hundred trees one is enough. What only a
+		// narrow moment brings about, in a few of a hundred trees, may be missing from so few.
+		want := c.trees / 1000 * 10
+		if c.trees >= 500 || !narrow[e] {
+			want = max(want, 1)
+		}
+		if n < want {
 			t.Errorf("%s in %d of %d trees, want %d", eventNames[e], n, c.trees, want)
 		}
 	}
